@@ -13,7 +13,6 @@ import logging
 import math
 import statistics
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -22,11 +21,10 @@ from hypothesis import strategies as st
 from kit import check_suggestions, check_that_nothing_comes_twice, fit, spaces
 
 import minitune as tune
-from minitune.search import Searcher
 from minitune.space.domains import fits
 from minitune.space.parameters import config_key
 
-SPACE: dict[str, Any] = {
+SPACE = {
     "x": tune.uniform(0, 1),
     "inner": {"rate": tune.loguniform(1e-5, 1), "width": tune.qrandint(8, 64, 8)},
     "model": tune.choice([{"kind": "svm", "c": tune.uniform(1, 2)}, {"kind": "tree", "depth": tune.randint(1, 9)}]),
@@ -65,11 +63,10 @@ class Adapter:
     trials: int = 60
     examples: int = 20
 
-    def make(self, **options: Any) -> Searcher:
-        searcher: Searcher = self.searcher(**{"metric": "loss", "mode": "min", **options})
-        return searcher
+    def make(self, **options):
+        return self.searcher(**{"metric": "loss", "mode": "min", **options})
 
-    def searching(self, space: Any = None, *, seed: int = 1, **options: Any) -> Searcher:
+    def searching(self, space=None, *, seed=1, **options):
         """One that is ready to suggest."""
         search = self.make(**{**self.options, **options})
         search.set_seed(seed)
@@ -77,12 +74,12 @@ class Adapter:
         return search
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for step in range(3):
         tune.report({"loss": (config["x"] - 0.3) ** 2 + 1 / (step + 1)})
 
 
-def minimise(storage: Path, space: Any, search: Any, **options: Any) -> tune.ResultGrid:
+def minimise(storage, space, search, **options):
     """A run of 8 trials that report three times each."""
     settings = {"metric": "loss", "mode": "min", "num_samples": 8, "seed": 3, **options}
     return fit(train, space, search_alg=search, storage_path=storage, **settings)
@@ -93,12 +90,12 @@ class AdapterSuite:
 
     adapter: Adapter
 
-    def test_all_paths_name_the_same_class(self) -> None:
+    def test_all_paths_name_the_same_class(self):
         module = importlib.import_module(f"minitune.tune.search.{self.adapter.name}")
         assert getattr(module, self.adapter.searcher.__name__) is self.adapter.searcher
         assert isinstance(tune.create_searcher(self.adapter.name, metric="loss", mode="min"), self.adapter.searcher)
 
-    def test_nested_and_conditional_parameters_reach_the_trial_where_they_belong(self) -> None:
+    def test_nested_and_conditional_parameters_reach_the_trial_where_they_belong(self):
         search = self.adapter.searching(self.adapter.space)
         kinds = set()
         for number in range(self.adapter.trials):
@@ -110,20 +107,20 @@ class AdapterSuite:
         assert kinds == ({("kind", "c"), ("kind", "depth")} if "model" in self.adapter.space else {()})
 
     @pytest.mark.parametrize("mode", ["min", "max"])
-    def test_it_finds_the_optimum(self, mode: str) -> None:
+    def test_it_finds_the_optimum(self, mode):
         search = self.adapter.searching(mode=mode)
         sign, found = 1 if mode == "min" else -1, []
         for number in range(self.adapter.trials):
-            config: Any = search.suggest(str(number))
+            config = search.suggest(str(number))
             found.append(config["x"])
             search.on_trial_complete(str(number), {"loss": sign * (found[-1] - 0.3) ** 2})
         assert min(abs(x - 0.3) for x in found) < 0.02
         assert sum(abs(x - 0.3) < 0.2 for x in found[len(found) // 2 :]) > len(found) / 4
 
-    def test_suggestions_lie_in_any_space(self) -> None:
+    def test_suggestions_lie_in_any_space(self):
         @hypothesis.given(self.adapter.spaces, st.integers(0, 99))
         @hypothesis.settings(max_examples=self.adapter.examples, phases=[hypothesis.Phase.generate], deadline=None)
-        def check(space: Any, seed: int) -> None:
+        def check(space, seed):
             searcher = self.adapter.make(**self.adapter.options)
             searcher.set_seed(seed)
             check_suggestions(
@@ -132,8 +129,8 @@ class AdapterSuite:
 
         check()
 
-    def test_nothing_comes_twice(self) -> None:
-        def check(space: Any, seed: int) -> None:
+    def test_nothing_comes_twice(self):
+        def check(space, seed):
             check_that_nothing_comes_twice(space, self.adapter.searcher(**self.adapter.options), seed)
 
         if "model" not in self.adapter.space:
@@ -142,12 +139,12 @@ class AdapterSuite:
         settings = hypothesis.settings(max_examples=10, phases=[hypothesis.Phase.generate], deadline=None)
         settings(hypothesis.given(self.adapter.spaces, st.integers(0, 99))(check))()
 
-    def test_points_come_first_by_value_also_below_a_choice(self) -> None:
-        points: list[dict[str, Any]] = [{"x": 0.25, "inner/rate": 0.5}, {"inner": {"width": 16}}]
+    def test_points_come_first_by_value_also_below_a_choice(self):
+        points = [{"x": 0.25, "inner/rate": 0.5}, {"inner": {"width": 16}}]
         below = {"model": {"kind": "tree", "depth": 3}, "layers": (8, 8)} if "model" in self.adapter.space else {}
         search = self.adapter.searching(self.adapter.space, points_to_evaluate=[{**points[0], **below}, points[1]])
-        first: Any = search.suggest("0")
-        second: Any = search.suggest("1")
+        first = search.suggest("0")
+        second = search.suggest("1")
         assert first["x"] == pytest.approx(0.25)
         assert first["inner"]["rate"] == pytest.approx(0.5)
         assert {key: first[key] for key in below} == below
@@ -156,11 +153,9 @@ class AdapterSuite:
         with pytest.raises(ValueError, match="every key of a point must be one of the search space, but got 'y'"):
             self.adapter.searching(self.adapter.space, points_to_evaluate=[{"y": 1}]).suggest("0")
 
-    def test_points_get_the_types_of_the_space_and_what_is_not_in_it_is_noted(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_points_get_the_types_of_the_space_and_what_is_not_in_it_is_noted(self, caplog):
         caplog.set_level(logging.WARNING, logger="minitune")
-        guesses: list[dict[str, Any]] = [{"inner/width": 16.0}, {"constant": 9}, {"x": 7.0}]
+        guesses = [{"inner/width": 16.0}, {"constant": 9}, {"x": 7.0}]
         search = self.adapter.searching(self.adapter.space, points_to_evaluate=guesses)
         typed, changed, outside = (search.suggest(str(number)) for number in range(3))
         assert isinstance(typed, dict)
@@ -179,11 +174,11 @@ class AdapterSuite:
             self.adapter.searching(self.adapter.space, points_to_evaluate=[{"constan": 1}])
 
     @pytest.mark.parametrize("points", [[], [{"x": 0.25}, {"x": 0.5}]], ids=["free", "points"])
-    def test_one_that_adopts_trials_goes_on_as_the_one_that_suggested_them(self, points: list[Any]) -> None:
+    def test_one_that_adopts_trials_goes_on_as_the_one_that_suggested_them(self, points):
         first = self.adapter.searching(self.adapter.space, points_to_evaluate=points)
         second = self.adapter.searching(self.adapter.space, points_to_evaluate=points)
         for number in range(self.adapter.trials // 4):
-            config: Any = first.suggest(str(number))
+            config = first.suggest(str(number))
             second.adopt(str(number), {**config, "added_by_the_run": 7})
             for search in (first, second):
                 search.on_trial_result(str(number), {"loss": config["x"], "training_iteration": 1})
@@ -191,7 +186,7 @@ class AdapterSuite:
         for name in ("a", "b"):
             assert config_key(second.suggest(name)) == config_key(first.suggest(name))
 
-    def test_it_learns_from_adopted_trials_that_it_would_not_have_suggested(self) -> None:
+    def test_it_learns_from_adopted_trials_that_it_would_not_have_suggested(self):
         search = self.adapter.searching(points_to_evaluate=[{"x": 0.9}, {"x": 0.7}])
         count = self.adapter.trials // 2
         adopted = [0.7, *sorted(((number + 0.5) / count for number in range(count)), key=lambda x: abs(x - 0.3))]
@@ -200,16 +195,16 @@ class AdapterSuite:
             search.on_trial_complete(str(number), {"loss": (x - 0.3) ** 2})
         found = []
         for number in range(10):
-            config: Any = search.suggest(f"next {number}")
+            config = search.suggest(f"next {number}")
             found.append(config["x"])
             search.on_trial_complete(f"next {number}", {"loss": (config["x"] - 0.3) ** 2})
         assert 0.9 not in found
         assert not {*found} & {*adopted}
         assert statistics.median(abs(x - 0.3) for x in found) < 0.15
 
-    def test_missing_values_are_harmless(self) -> None:
+    def test_missing_values_are_harmless(self):
         search = self.adapter.searching()
-        ends: list[dict[str, Any]] = [
+        ends = [
             {"result": {"loss": 1.0}},
             {"error": True},
             {},
@@ -222,10 +217,10 @@ class AdapterSuite:
             search.on_trial_complete(str(number), **end)
         search.on_suggestion_refused(str(len(ends)))
         search.add_evaluated_point({"x": 0.5}, 0.5)
-        config: Any = search.suggest("last")
+        config = search.suggest("last")
         assert 0 <= config["x"] <= 1
 
-    def test_missing_and_wrong_arguments_are_named(self) -> None:
+    def test_missing_and_wrong_arguments_are_named(self):
         name = self.adapter.searcher.__name__
         with pytest.raises(ValueError, match=f"{name} has no search space"):
             self.adapter.make().suggest("0")
@@ -238,14 +233,14 @@ class AdapterSuite:
             with pytest.raises(ValueError, match=f"{next(iter(options))} must be|{next(iter(options))}: "):
                 self.adapter.searcher(**{"metric": "x", **options})
 
-    def test_arguments_that_only_earlier_versions_of_ray_tune_had(self) -> None:
+    def test_arguments_that_only_earlier_versions_of_ray_tune_had(self):
         if self.adapter.has_old_arguments:
             search = self.adapter.searcher(max_concurrent=2, reward_attr="gain", use_early_stopped_trials=True)
             assert (search.metric, search.mode, search.max_concurrent) == ("gain", "max", 2)
         with pytest.raises(TypeError, match="argument 'annealing'"):
             self.adapter.searcher(annealing=True)
 
-    def test_a_run(self, tmp_path: Path) -> None:
+    def test_a_run(self, tmp_path):
         space = {"x": tune.uniform(0, 1), "twice": tune.sample_from(lambda config: 2 * config["x"])}
         scheduler = tune.ASHAScheduler(max_t=3, grace_period=1)
         search = self.adapter.searcher(points_to_evaluate=[{"x": 0.25}], **self.adapter.options)
@@ -254,7 +249,7 @@ class AdapterSuite:
         assert grid[0].config["x"] == pytest.approx(0.25)
         assert tune.Tuner.restore(str(tmp_path / "run"), train, add_samples=2).fit().num_terminated == 10
 
-    def test_duplicates_and_constraints(self, tmp_path: Path) -> None:
+    def test_duplicates_and_constraints(self, tmp_path):
         if "model" in self.adapter.space:
             space = {"x": tune.choice([0, 1, 2]), "y": tune.choice([0, 1, 2])}
             grid = minimise(tmp_path, space, self.adapter.searcher(), num_samples=50, on_duplicate="resample")
@@ -266,10 +261,10 @@ class AdapterSuite:
         assert len(grid) == 8
         assert all(result.config["x"] < 0.5 for result in grid)
 
-    def test_saved_state_with_conditional_parameters(self, tmp_path: Path) -> None:
+    def test_saved_state_with_conditional_parameters(self, tmp_path):
         search, other = self.adapter.searching(self.adapter.space), self.adapter.searching(self.adapter.space, seed=9)
         for number in range(min(15, self.adapter.trials // 2)):
-            config: Any = search.suggest(str(number))
+            config = search.suggest(str(number))
             search.on_trial_complete(str(number), {"loss": config["x"]})
         search.suggest("open")
         search.save(str(tmp_path / "state"))

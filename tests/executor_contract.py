@@ -4,8 +4,6 @@ Tests about processes (`isolates`) are skipped for an executor that has none: th
 import this module for the actors, so it imports pytest only inside the tests: each worker would take longer to start.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import pickle
@@ -13,30 +11,20 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune.base import clock
-from minitune.base.shared_values import ObjectRef
-from minitune.error import RemoteError, TuneError
+from minitune.error import TuneError
 from minitune.executors.trial_executor import (
-    ActorFactory,
     ActorSpec,
     CallRaised,
     CallReturned,
-    Event,
     Exited,
     Placed,
     Started,
-    TrialExecutor,
 )
 from minitune.resources import Allocation, Resources
-
-if TYPE_CHECKING:
-    import pytest
-
 
 TOTALS = {"CPU": 2.0}
 ONE_CPU = Resources([{"CPU": 1}])
@@ -48,8 +36,6 @@ PATIENCE_S = 20.0
 GRACE_S = 10.0
 """The grace period of a stop, in seconds. No actor here needs that long."""
 
-_EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
-
 
 # -- actors -----------------------------------------------------------------------------------------------------------
 
@@ -57,73 +43,72 @@ _EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
 class Actor:
     """The base of the actors: it keeps its host."""
 
-    def __init__(self, host: Any, *, allocation: Allocation):
+    def __init__(self, host, *, allocation):
         self.host = host
 
-    def report(self, value: Any) -> bool:
+    def report(self, value):
         """Answer the running call. Return whether it may continue, once it is called again."""
-        may_continue: bool = self.host.exchange(lambda: ((value,), lambda: None))
-        return may_continue
+        return self.host.exchange(lambda: ((value,), lambda: None))
 
 
 class Account(Actor):
     """Keeps a sum."""
 
-    def __init__(self, host: Any, balance: int = 0, *, allocation: Allocation):
+    def __init__(self, host, balance=0, *, allocation):
         super().__init__(host, allocation=allocation)
         self._balance = balance
         self._allocation = allocation
         self._made_on = threading.get_ident()
 
-    def add(self, amount: int) -> int:
+    def add(self, amount):
         """Add to the sum, and return it."""
         self._balance += amount
         return self._balance
 
-    def balance(self) -> int:
+    def balance(self):
         """Return the sum at once."""
         return self._balance
 
-    def count(self, last: int = 0) -> str:
+    def count(self, last=0):
         """Report 1 up to `last`. It has a default for the calls that continue it: their arguments have no effect."""
         for number in range(1, last + 1):
             if not self.report(number):
                 return "stopped"
         return "done"
 
-    def allocation(self) -> Allocation:
+    def allocation(self):
         """Return the resources of this actor."""
         return self._allocation
 
-    def echo(self, *values: Any) -> Any:
+    def echo(self, *values):
         """Return the arguments."""
         return values
 
-    def is_one_thread(self) -> bool:
+    def is_one_thread(self):
         """Whether the object was made on the thread that calls its methods."""
         return threading.get_ident() == self._made_on
 
-    def fail(self, kind: str, message: str) -> None:
+    def fail(self, kind, message):
         """Raise."""
         fail_deep_inside(kind, message)
 
-    def lock(self) -> Any:
+    def lock(self):
         """Return an object that cannot be pickled."""
         return threading.Lock()
 
-    def spend(self, duration_s: float) -> float:
+    def spend(self, duration_s):
         """Let time pass on the current clock. Return the time that it then shows."""
         clock.current.sleep(duration_s)
         return clock.current.monotonic()
 
 
-def fail_deep_inside(kind: str, message: str) -> None:
+def fail_deep_inside(kind, message):
     """Raise an exception by its name."""
-    kinds: Mapping[str, type[BaseException]] = {"ValueError": ValueError, "SystemExit": SystemExit}
+    kinds = {"ValueError": ValueError, "SystemExit": SystemExit}
     raise kinds[kind](message)
 
 
-def refuse(host: Any, *, allocation: Allocation) -> Account:
+def refuse(host, *, allocation):
     """A factory that raises."""
     raise ValueError("this factory makes nothing")
 
@@ -131,11 +116,11 @@ def refuse(host: Any, *, allocation: Allocation) -> Account:
 class Worker(Actor):
     """Runs until it is stopped, like a function in `report()`. It appends notes about its end to a file."""
 
-    def __init__(self, host: Any, notes: str, *, allocation: Allocation):
+    def __init__(self, host, notes, *, allocation):
         super().__init__(host, allocation=allocation)
         self._notes = Path(notes)
 
-    def begin(self) -> None:
+    def begin(self):
         """Begin. The code answers from within, and continues to run."""
         try:
             while self.report("begun"):
@@ -143,17 +128,17 @@ class Worker(Actor):
         finally:
             self._note("unwound")
 
-    def hang(self) -> None:
+    def hang(self):
         """Do not answer until it is stopped."""
         until_s = time.monotonic() + PATIENCE_S
         while not self.host.is_stopped and time.monotonic() < until_s:
             time.sleep(0.005)
 
-    def _note(self, text: str) -> None:
+    def _note(self, text):
         with self._notes.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
-    def stop(self) -> None:
+    def stop(self):
         """Called once the code that runs has ended."""
         self._note("stop")
 
@@ -161,19 +146,19 @@ class Worker(Actor):
 class Mortal(Actor):
     """Ends its own process, or waits for another actor."""
 
-    def answer_and_exit(self, code: int) -> None:
+    def answer_and_exit(self, code):
         """Answer, and end the process before anything else can be asked."""
         self.host.exchange(lambda: (("last words",), functools.partial(os._exit, code)))
 
-    def kill_itself(self) -> None:
+    def kill_itself(self):
         """Die of SIGKILL, without an answer."""
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def hang(self) -> None:
+    def hang(self):
         """Never answer."""
         time.sleep(PATIENCE_S)
 
-    def meet(self, mine: str, other: str) -> bool:
+    def meet(self, mine, other):
         """Create a file and wait for that of another actor, at most `PATIENCE_S`. Return whether it came."""
         Path(mine).touch()
         until_s = time.monotonic() + PATIENCE_S
@@ -187,14 +172,14 @@ class Counted:
 
     loads = 0
 
-    def __init__(self, text: str):
+    def __init__(self, text):
         self.text = text
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return _load_counted, (self.text,)
 
 
-def _load_counted(text: str) -> Counted:
+def _load_counted(text):
     Counted.loads += 1
     return Counted(text)
 
@@ -202,15 +187,15 @@ def _load_counted(text: str) -> Counted:
 class Reader(Actor):
     """Reads a shared value."""
 
-    def __init__(self, host: Any, shared: ObjectRef, *, allocation: Allocation):
+    def __init__(self, host, shared, *, allocation):
         super().__init__(host, allocation=allocation)
         self._shared = shared
 
-    def value(self) -> Any:
+    def value(self):
         """Return the value."""
         return self._shared.get()
 
-    def read_twice(self) -> tuple[str, bool, int]:
+    def read_twice(self):
         """Return the text of a `Counted`, whether both reads give one object, and how often this process loaded it."""
         first, second = self._shared.get(), self._shared.get()
         return first.text, first is second, Counted.loads
@@ -219,15 +204,15 @@ class Reader(Actor):
 class Reusable(Actor):
     """Can be parked and reset. It keeps the names that it has had."""
 
-    def __init__(self, host: Any, name: str, outcome: str, *, allocation: Allocation):
+    def __init__(self, host, name, outcome, *, allocation):
         super().__init__(host, allocation=allocation)
         self._history = [name]
 
-    def history(self) -> list[str]:
+    def history(self):
         """Return its names, in order."""
         return self._history
 
-    def reset(self, name: str, outcome: str, allocation: Allocation | None) -> bool:
+    def reset(self, name, outcome, allocation):
         """Become the actor of `name`. The outcome is `yes`, `no`, `raise`, `exit` or `slow`.
 
         The allocation is None if the resources are those of the actor before.
@@ -255,13 +240,13 @@ class Watch:
         bound_s: How long an event may take, in seconds of real time.
     """
 
-    def __init__(self, executor: TrialExecutor, bound_s: float):
+    def __init__(self, executor, bound_s):
         self.executor = executor
         self._bound_s = bound_s
-        self._events: deque[Event] = deque()
+        self._events = deque()
         self._fences = 0
 
-    def next(self) -> Event:
+    def next(self):
         """Return the next event, or fail if none comes in time. `Placed`, which no call expects, is left out."""
         until_s = time.monotonic() + self._bound_s
         while not self._events:
@@ -271,48 +256,46 @@ class Watch:
             self._events.extend(event for event in events if not isinstance(event, Placed))
         return self._events.popleft()
 
-    def take(self, count: int) -> list[Event]:
+    def take(self, count):
         """Return the next `count` events."""
         return [self.next() for _ in range(count)]
 
-    def start(
-        self, actor_id: str, factory: ActorFactory = Account, request: Resources = ONE_CPU, **kwargs: Any
-    ) -> Started:
+    def start(self, actor_id, factory=Account, request=ONE_CPU, **kwargs):
         """Start an actor and take its `Started`, which must be the next event."""
         started = self.executor.start(ActorSpec(actor_id, factory, request, **kwargs))
         if started is not None:
             self._events.append(started)
         return self.expect(Started, actor_id)
 
-    def value(self, actor_id: str, method: str, *args: Any) -> Any:
+    def value(self, actor_id, method, *args):
         """Call a method, and return its value."""
         self.executor.call(actor_id, method, *args)
         return self.expect(CallReturned, actor_id).value
 
-    def error(self, actor_id: str, method: str, *args: Any) -> RemoteError:
+    def error(self, actor_id, method, *args):
         """Call a method, and return the error that it raised."""
         self.executor.call(actor_id, method, *args)
         return self.expect(CallRaised, actor_id).error
 
-    def stop(self, actor_id: str, keep: bool = False) -> Exited:
+    def stop(self, actor_id, keep=False):
         """Stop an actor and take its `Exited`, which must be the next event."""
         self.executor.stop(actor_id, GRACE_S, keep)
         return self.expect(Exited, actor_id)
 
-    def expect(self, kind: type[_EventKind], actor_id: str) -> _EventKind:
+    def expect(self, kind, actor_id):
         """Return the next event, which must be of this kind and from this actor."""
         event = self.next()
         assert isinstance(event, kind), f"{kind.__name__} of {actor_id!r} was expected, but got {event}"
         assert event.actor_id == actor_id, f"an event of {actor_id!r} was expected, but got {event}"
         return event
 
-    def rest(self) -> list[Event]:
+    def rest(self):
         """Wait for all events that earlier calls cause: start a new actor, and return the events until it has ended."""
         self._fences += 1
         fence = f"fence-{self._fences}#1"
         self.executor.start(ActorSpec(fence, functools.partial(Account, balance=0), NOTHING))
         self.executor.stop(fence, GRACE_S)
-        others: list[Event] = []
+        others = []
         while True:
             event = self.next()
             if event.actor_id != fence:
@@ -338,7 +321,7 @@ class TrialExecutorContract:
     bound_s = 30.0
     owns_processes = True
 
-    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+    def make_executor(self, totals, gpu_ids, directory):
         """Make an executor.
 
         Args:
@@ -349,9 +332,7 @@ class TrialExecutorContract:
         raise NotImplementedError("say how an executor is made: override make_executor")
 
     @contextmanager
-    def watch(
-        self, directory: Path, totals: dict[str, float] | None = None, gpu_ids: tuple[str, ...] = ()
-    ) -> Iterator[Watch]:
+    def watch(self, directory, totals=None, gpu_ids=()):
         """An executor that is shut down when the test ends."""
         executor = self.make_executor(dict(totals or TOTALS), gpu_ids, directory)
         try:
@@ -361,7 +342,7 @@ class TrialExecutorContract:
 
     # -- starting and calling --------------------------------------------------------------------------------------
 
-    def test_an_actor_is_started_once(self, tmp_path: Path) -> None:
+    def test_an_actor_is_started_once(self, tmp_path):
         """One `Started` comes. It names the process and the allocation. The id cannot be used again."""
         with self.watch(tmp_path) as watch:
             started = watch.start("a#1", request=ONE_CPU)
@@ -375,7 +356,7 @@ class TrialExecutorContract:
                 watch.executor.start(ActorSpec("a#1", Account, ONE_CPU))
             assert watch.rest() == []
 
-    def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path: Path) -> None:
+    def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path):
         """The values of methods arrive, and all methods run on one thread."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=5))
@@ -385,7 +366,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "is_one_thread")
             assert watch.rest() == []
 
-    def test_arguments_and_replies_are_copies(self, tmp_path: Path) -> None:
+    def test_arguments_and_replies_are_copies(self, tmp_path):
         """A later change on one side does not reach the other."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
@@ -396,20 +377,20 @@ class TrialExecutorContract:
             assert watch.expect(CallReturned, "a#1").value == ({"layers": [1, 2]}, None, 3)
             assert watch.value("a#1", "echo") == ()
 
-    def test_functions_and_classes_of_the_caller_travel(self, tmp_path: Path) -> None:
+    def test_functions_and_classes_of_the_caller_travel(self, tmp_path):
         """Factories and arguments may be local to a function. Plain pickle cannot handle these."""
         with self.watch(tmp_path) as watch:
             offset = 40
 
             class Local(Account):
-                def shifted(self, shift: Any) -> int:
+                def shifted(self, shift):
                     return int(shift(self._balance)) + offset
 
             watch.start("a#1", lambda host, allocation: Local(host, 1, allocation=allocation))
 
             assert watch.value("a#1", "shifted", lambda balance: balance + 1) == 42
 
-    def test_actors_are_apart_and_concurrent(self, tmp_path: Path) -> None:
+    def test_actors_are_apart_and_concurrent(self, tmp_path):
         """Two actors start and are called at the same time. Each has its own state and replies."""
         with self.watch(tmp_path) as watch:
             for name in ("a#1", "b#1"):
@@ -426,7 +407,7 @@ class TrialExecutorContract:
                 CallReturned("b#1", 10),
             ]
 
-    def test_user_code_of_two_actors_runs_at_the_same_time(self, tmp_path: Path) -> None:
+    def test_user_code_of_two_actors_runs_at_the_same_time(self, tmp_path):
         """Each actor waits for a file that only the other one writes (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -438,7 +419,7 @@ class TrialExecutorContract:
 
             assert [event.value for event in watch.take(2) if isinstance(event, CallReturned)] == [True, True]
 
-    def test_a_call_waits_for_the_one_before(self, tmp_path: Path) -> None:
+    def test_a_call_waits_for_the_one_before(self, tmp_path):
         """A second call in flight is refused and changes nothing. The same holds for a call while the actor starts."""
         with self.watch(tmp_path) as watch:
             watch.executor.start(ActorSpec("a#1", Account, ONE_CPU))
@@ -452,7 +433,7 @@ class TrialExecutorContract:
             assert watch.expect(CallReturned, "a#1").value == 1
             assert watch.value("a#1", "add", 1) == 2
 
-    def test_unknown_actors(self, tmp_path: Path) -> None:
+    def test_unknown_actors(self, tmp_path):
         """A call of an unknown actor is an error; a stop does nothing. The same holds for an actor that has ended."""
         with self.watch(tmp_path) as watch:
             with _raises(RuntimeError):
@@ -466,7 +447,7 @@ class TrialExecutorContract:
 
             assert watch.rest() == []
 
-    def test_a_call_may_answer_before_it_ends(self, tmp_path: Path) -> None:
+    def test_a_call_may_answer_before_it_ends(self, tmp_path):
         """It waits until it is called again. Other calls are made meanwhile."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=5))
@@ -481,7 +462,7 @@ class TrialExecutorContract:
 
     # -- exceptions ------------------------------------------------------------------------------------------------
 
-    def test_an_exception_leaves_the_actor_alive(self, tmp_path: Path) -> None:
+    def test_an_exception_leaves_the_actor_alive(self, tmp_path):
         """An exception of any kind arrives with its traceback, wherever the actor raised it."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=7))
@@ -496,7 +477,7 @@ class TrialExecutorContract:
 
             assert watch.value("a#1", "add", 1) == 8
 
-    def test_a_factory_that_raises(self, tmp_path: Path) -> None:
+    def test_a_factory_that_raises(self, tmp_path):
         """`CallRaised` comes instead of `Started`. The actor holds its resources until it is stopped."""
         with self.watch(tmp_path) as watch:
             watch.executor.start(ActorSpec("a#1", refuse, ONE_CPU))
@@ -508,7 +489,7 @@ class TrialExecutorContract:
             assert watch.stop("a#1").kind == "stopped"
             assert watch.executor.resources()[1]["CPU"] == 2
 
-    def test_a_reply_that_cannot_be_pickled(self, tmp_path: Path) -> None:
+    def test_a_reply_that_cannot_be_pickled(self, tmp_path):
         """The call raises an error, and the actor lives."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
@@ -517,7 +498,7 @@ class TrialExecutorContract:
             assert message.startswith("a value of type lock cannot be sent to the driver (")
             assert watch.value("a#1", "add", 1) == 1
 
-    def test_arguments_that_cannot_be_pickled(self, tmp_path: Path) -> None:
+    def test_arguments_that_cannot_be_pickled(self, tmp_path):
         """A TypeError comes at once, and nothing changes."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
@@ -542,7 +523,7 @@ class TrialExecutorContract:
 
     # -- the end of an actor -----------------------------------------------------------------------------------------
 
-    def test_a_stopped_actor_unwinds(self, tmp_path: Path) -> None:
+    def test_a_stopped_actor_unwinds(self, tmp_path):
         """Its code ends, then its `stop()` is called, then `Exited` comes."""
         with self.watch(tmp_path) as watch:
             notes = tmp_path / "notes"
@@ -552,7 +533,7 @@ class TrialExecutorContract:
             assert watch.stop("a#1").kind == "stopped"
             assert notes.read_text(encoding="utf-8").split() == ["unwound", "stop"]
 
-    def test_nothing_but_exited_after_stop(self, tmp_path: Path) -> None:
+    def test_nothing_but_exited_after_stop(self, tmp_path):
         """After a stop, neither the reply to the running call nor that to the start is reported."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
@@ -571,7 +552,7 @@ class TrialExecutorContract:
             assert watch.expect(Exited, "c#1").kind == "stopped"
             assert watch.rest() == []
 
-    def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
+    def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path):
         """Its last replies come first, then one `Exited`, even if it is called in between (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -587,7 +568,7 @@ class TrialExecutorContract:
             with _raises(RuntimeError):
                 watch.executor.call("a#1", "hang")
 
-    def test_a_killed_actor(self, tmp_path: Path) -> None:
+    def test_a_killed_actor(self, tmp_path):
         """One `Exited` names the signal, whether the actor or a test sent it. Other actors live (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -606,7 +587,7 @@ class TrialExecutorContract:
             assert watch.executor.resources()[1]["CPU"] == 2
             assert watch.rest() == []
 
-    def test_a_call_of_an_actor_that_has_just_died_has_no_effect(self, tmp_path: Path) -> None:
+    def test_a_call_of_an_actor_that_has_just_died_has_no_effect(self, tmp_path):
         """A caller handles one event after the other, so it may call before it comes to the exit (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -615,7 +596,7 @@ class TrialExecutorContract:
             watch.executor.call("a#1", "hang")
             assert watch.rest() == []
 
-    def test_an_actor_that_does_not_stop_is_killed(self, tmp_path: Path) -> None:
+    def test_an_actor_that_does_not_stop_is_killed(self, tmp_path):
         """Its code would run much longer than the grace period (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -628,7 +609,7 @@ class TrialExecutorContract:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def test_wait_without_patience_does_not_block(self, tmp_path: Path) -> None:
+    def test_wait_without_patience_does_not_block(self, tmp_path):
         """`wait(0)` returns at once without an actor, with an idle one, and (`isolates`) while a call runs."""
         with self.watch(tmp_path) as watch:
             began_s = time.monotonic()
@@ -641,7 +622,7 @@ class TrialExecutorContract:
                 watch.executor.stop("a#1", grace_s=0.0)
             assert time.monotonic() - began_s < self.bound_s
 
-    def test_a_wait_ends_when_its_time_is_over(self, tmp_path: Path) -> None:
+    def test_a_wait_ends_when_its_time_is_over(self, tmp_path):
         """So much time passes on the executor's clock, although nothing happens."""
         with self.watch(tmp_path) as watch:
             now = watch.executor.clock.monotonic
@@ -650,7 +631,7 @@ class TrialExecutorContract:
             assert watch.executor.wait(0.02) == []
             assert now() - began_s >= 0.02
 
-    def test_wake_ends_a_wait(self, tmp_path: Path) -> None:
+    def test_wake_ends_a_wait(self, tmp_path):
         """It ends the current wait, from another thread, or the next one. No event is lost."""
         with self.watch(tmp_path) as watch:
             began_s = time.monotonic()
@@ -671,7 +652,7 @@ class TrialExecutorContract:
 
     # -- resources ---------------------------------------------------------------------------------------------------
 
-    def test_resources_are_held_from_start_to_exited(self, tmp_path: Path) -> None:
+    def test_resources_are_held_from_start_to_exited(self, tmp_path):
         """The totals stay, the free amounts are exact at every step, and a start without room is refused."""
         totals = {"CPU": 2.0, "tokens": 3.0, "memory": 1000.0}
         request = Resources([{"CPU": 1, "memory": 400}, {"CPU": 0.5, "tokens": 3}])
@@ -695,7 +676,7 @@ class TrialExecutorContract:
             assert executor.can_start(request)
             assert watch.start("b#1", Account, request).actor_id == "b#1"
 
-    def test_impossible_request_is_an_error(self, tmp_path: Path) -> None:
+    def test_impossible_request_is_an_error(self, tmp_path):
         """`can_start` raises an error that names the amounts. A request that has to wait is no error."""
         with self.watch(tmp_path) as watch:
             with _raises(TuneError, match="3"):
@@ -711,7 +692,7 @@ class TrialExecutorContract:
             assert watch.executor.can_start(ONE_CPU)
             assert watch.executor.can_start(NOTHING)
 
-    def test_devices_are_given_out_one_by_one(self, tmp_path: Path) -> None:
+    def test_devices_are_given_out_one_by_one(self, tmp_path):
         """A whole device belongs to one actor. Several actors share one by fractions."""
         with self.watch(tmp_path, {"CPU": 4.0, "GPU": 2.0}, ("7", "9")) as watch:
             first = watch.start("a#1", request=Resources([{"GPU": 1}]))
@@ -725,7 +706,7 @@ class TrialExecutorContract:
 
     # -- shared values -----------------------------------------------------------------------------------------------
 
-    def test_a_shared_value_arrives(self, tmp_path: Path) -> None:
+    def test_a_shared_value_arrives(self, tmp_path):
         """The actor gets an equal value. The handle is small, even for a large value."""
         with self.watch(tmp_path) as watch:
             value = {"rows": list(range(100_000))}
@@ -737,7 +718,7 @@ class TrialExecutorContract:
             watch.start("a#1", functools.partial(Reader, shared=handle))
             assert watch.value("a#1", "value") == value
 
-    def test_a_shared_value_is_loaded_once_per_process(self, tmp_path: Path) -> None:
+    def test_a_shared_value_is_loaded_once_per_process(self, tmp_path):
         """Each process loads it once, however often it is read. An unpicklable value is refused (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -751,7 +732,7 @@ class TrialExecutorContract:
 
     # -- parking -----------------------------------------------------------------------------------------------------
 
-    def test_a_parked_actor_is_used_again(self, tmp_path: Path) -> None:
+    def test_a_parked_actor_is_used_again(self, tmp_path):
         """After `reset`, the same object serves under another id. A parked actor holds no resources."""
         with self.watch(tmp_path) as watch:
             first = self._park(watch, "a#1")
@@ -770,7 +751,7 @@ class TrialExecutorContract:
             assert watch.stop("c#1").kind == "stopped"
             assert not self._start_reusable(watch, "d#1").reused
 
-    def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_parked_actor_that_cannot_be_reset(self, tmp_path, monkeypatch):
         """The executor makes a new one, and reports no event of the old one."""
         monkeypatch.setenv("MINITUNE_FUNCTION_THREAD_TIMEOUT_S", "0.5")
         with self.watch(tmp_path) as watch:
@@ -784,7 +765,7 @@ class TrialExecutorContract:
 
             assert watch.rest() == []
 
-    def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path: Path) -> None:
+    def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path):
         """For another key, another request or no key, a fresh actor is made."""
         with self.watch(tmp_path, {"CPU": 3.0}) as watch:  # a parked process may keep its resources on a cluster
             self._park(watch, "a#1")
@@ -798,14 +779,14 @@ class TrialExecutorContract:
                 assert watch.stop(name).kind == "stopped"
             assert self._start_reusable(watch, "e#1").reused
 
-    def test_actors_that_are_not_parked(self, tmp_path: Path) -> None:
+    def test_actors_that_are_not_parked(self, tmp_path):
         """A stop with `keep` ends an actor that has no key."""
         with self.watch(tmp_path) as watch:
             self._start_reusable(watch, "a#1", key=None)
             assert watch.stop("a#1", keep=True).kind == "stopped"
             assert not self._start_reusable(watch, "c#1").reused
 
-    def test_a_parked_actor_that_has_died(self, tmp_path: Path) -> None:
+    def test_a_parked_actor_that_has_died(self, tmp_path):
         """A fresh actor is made, whether its death is already known or not (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
@@ -822,7 +803,7 @@ class TrialExecutorContract:
 
             assert watch.rest() == []
 
-    def test_a_stop_beats_a_reset(self, tmp_path: Path) -> None:
+    def test_a_stop_beats_a_reset(self, tmp_path):
         """After a stop during a reset, only `Exited` follows."""
         with self.watch(tmp_path) as watch:
             self._park(watch, "a#1")
@@ -835,7 +816,7 @@ class TrialExecutorContract:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def test_shutdown_leaves_nothing(self, tmp_path: Path) -> None:
+    def test_shutdown_leaves_nothing(self, tmp_path):
         """No actor is left, in whatever state it was, no thread and no stored value. A second shutdown does nothing."""
         threads = set(threading.enumerate())
         with self.watch(tmp_path, {"CPU": 8.0}) as watch:
@@ -862,19 +843,17 @@ class TrialExecutorContract:
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _start_reusable(
-        self, watch: Watch, name: str, key: str | None = "key", request: Resources = ONE_CPU, outcome: Any = "yes"
-    ) -> Started:
+    def _start_reusable(self, watch, name, key="key", request=ONE_CPU, outcome="yes"):
         return watch.start(name, Reusable, request, reuse_key=key, args=(name, outcome))
 
-    def _expect_end(self, pid: int) -> None:
+    def _expect_end(self, pid):
         """Fail if a process lives that must have ended. See `owns_processes`."""
         until_s = time.monotonic() + (0.0 if self.owns_processes else self.bound_s)
         while _is_alive(pid) and time.monotonic() < until_s:
             time.sleep(0.01)
         assert not _is_alive(pid)
 
-    def _park(self, watch: Watch, name: str) -> Started:
+    def _park(self, watch, name):
         """Start a fresh actor and park it."""
         started = self._start_reusable(watch, name)
         assert not started.reused
@@ -882,26 +861,26 @@ class TrialExecutorContract:
         return started
 
 
-def _raises(kind: type[BaseException], match: str | None = None) -> Any:
+def _raises(kind, match=None):
     """`pytest.raises`, imported here for the sake of the workers."""
     import pytest
 
     return pytest.raises(kind, match=match)
 
 
-def _needs_processes(watch: Watch) -> None:
+def _needs_processes(watch):
     """Skip a clause about processes for an executor that has none."""
     if not watch.executor.isolates:
         _skip("this executor runs its actors in the driver's process, where none can die alone")
 
 
-def _skip(reason: str) -> None:
+def _skip(reason):
     import pytest
 
     pytest.skip(reason)
 
 
-def _is_alive(pid: int) -> bool:
+def _is_alive(pid):
     import psutil
 
     try:

@@ -1,14 +1,11 @@
 """The benchmarks run, check what they measure, and say what they show. How fast anything is, is not asked here."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +21,7 @@ PEERS = {"pool": "reused", "forkserver": "fresh", "fork": "fresh", "copytree": "
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are measured by /proc")
 
 
-def run(script: str, *arguments: str, bound_s: float, prelude: str = "") -> subprocess.CompletedProcess[str]:
+def run(script, *arguments, bound_s, prelude=""):
     """A benchmark's command; `prelude` is Python that runs before it."""
     start = f"import runpy, sys; sys.path[0] = {str(BENCHMARKS)!r}; sys.argv[0] = {script!r}; {prelude}\n"
     code = f"{start}runpy.run_path({str(BENCHMARKS / script)!r}, run_name='__main__')"
@@ -37,7 +34,7 @@ def run(script: str, *arguments: str, bound_s: float, prelude: str = "") -> subp
     )
 
 
-def test_workloads_run_and_their_records_equal_their_reports(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_workloads_run_and_their_records_equal_their_reports(tmp_path, bound_s):
     document_path = tmp_path / "figures.json"
 
     done = run(
@@ -60,7 +57,7 @@ def test_workloads_run_and_their_records_equal_their_reports(tmp_path: Path, bou
     assert {kind for each in document["runs"] for kind in each["seen"]["cpu_s"]} == {"driver", "helpers", "workers"}
 
 
-def test_each_wait_is_shown_beside_its_limit(bound_s: Callable[[float], float]) -> None:
+def test_each_wait_is_shown_beside_its_limit(bound_s):
     done = run("waiting.py", "--trials", "40", "--rounds", "1", "--million", bound_s=bound_s(120))
 
     rows = dict(re.findall(r"^(\S.*?)  +(\d.*)$", done.stdout, flags=re.MULTILINE))
@@ -70,7 +67,7 @@ def test_each_wait_is_shown_beside_its_limit(bound_s: Callable[[float], float]) 
     assert "EXCEEDED" not in rows["resume, a million"], "it continues the run to its end, so it takes a moment"
 
 
-def test_requirements_pin_the_versions_that_the_tables_name() -> None:
+def test_requirements_pin_the_versions_that_the_tables_name():
     requirements = (BENCHMARKS / "requirements.txt").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^(\w+)(?:\[\w+\])?==(\d+\.\d+)", requirements, flags=re.MULTILINE))
     named = {"ray": "Ray Tune", "optuna": "Optuna", "joblib": "joblib"}
@@ -80,7 +77,7 @@ def test_requirements_pin_the_versions_that_the_tables_name() -> None:
         assert f"{named[name]} {version}" in tables
 
 
-def test_counts_are_shown_beside_the_functions_that_are_called_most(bound_s: Callable[[float], float]) -> None:
+def test_counts_are_shown_beside_the_functions_that_are_called_most(bound_s):
     done = run("counts.py", "--only", "report", "--list", "3", bound_s=bound_s(60))
 
     assert done.returncode == 0, done.stderr
@@ -88,9 +85,7 @@ def test_counts_are_shown_beside_the_functions_that_are_called_most(bound_s: Cal
     assert len(re.findall(r"^report +\d", done.stdout, flags=re.MULTILINE)) == 6
 
 
-def test_a_profile_names_the_drivers_functions_and_the_processes(
-    tmp_path: Path, bound_s: Callable[[float], float]
-) -> None:
+def test_a_profile_names_the_drivers_functions_and_the_processes(tmp_path, bound_s):
     done = run(
         "profile_run.py",
         *("reports", "--quick", "--sort", "cumulative", "--lines", "300", "--save", str(tmp_path / "profile")),
@@ -105,9 +100,7 @@ def test_a_profile_names_the_drivers_functions_and_the_processes(
     assert not (tmp_path / "runs").exists()
 
 
-def test_without_matplotlib_the_plot_names_the_command_that_installs_it(
-    tmp_path: Path, bound_s: Callable[[float], float]
-) -> None:
+def test_without_matplotlib_the_plot_names_the_command_that_installs_it(tmp_path, bound_s):
     hidden = "import importlib.util; importlib.util.find_spec = lambda name: None"
 
     done = run("growth.py", "--output", str(tmp_path / "growth.png"), bound_s=bound_s(60), prelude=hidden)
@@ -116,7 +109,7 @@ def test_without_matplotlib_the_plot_names_the_command_that_installs_it(
     assert "pip install matplotlib" in done.stderr
 
 
-def test_large_checkpoints_are_reported_in_three_ways(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_large_checkpoints_are_reported_in_three_ways(tmp_path, bound_s):
     places = [path for path in (Path("/dev/shm"), Path("/var/tmp")) if os.access(path, os.W_OK)]
     others = [path for path in places if path.stat().st_dev != tmp_path.stat().st_dev]
     if not others:
@@ -132,7 +125,7 @@ def test_large_checkpoints_are_reported_in_three_ways(tmp_path: Path, bound_s: C
     assert "are one file system" in done.stderr
 
 
-def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_searchers_are_compared(tmp_path, bound_s):
     document_path, runs_path = tmp_path / "figures.json", tmp_path / "runs.jsonl"
 
     done = run(
@@ -155,9 +148,7 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
     assert "| minitune TPE | " in done.stdout
 
 
-def test_a_worse_function_is_named_unless_many_are_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worse_function_is_named_unless_many_are_compared(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     worse_on = importlib.import_module("search_functions").worse_on
     level, clear, doubtful = [1.0] * 8, ([2.0] * 8, [1.0] * 8), ([2.0] * 6 + [1.0] * 2, [1.0] * 6 + [1.5] * 2)
@@ -170,7 +161,7 @@ def test_a_worse_function_is_named_unless_many_are_compared(
     assert worse_on({"g": clear[::-1], "h": (level, level)}) == []
 
 
-def test_each_finding_that_a_constant_names_has_a_row() -> None:
+def test_each_finding_that_a_constant_names_has_a_row():
     rows = (BENCHMARKS / "FINDINGS.md").read_text(encoding="utf-8").lower()
     named = {
         name

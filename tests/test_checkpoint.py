@@ -1,7 +1,5 @@
 """Checkpoint objects: directories by reference, their metadata, and the forms of older scripts."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import gc
@@ -10,21 +8,18 @@ import pickle
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Injured, SavedCounter, fit, make_socket, raiser
 
-from minitune import Callback, Trial, report
+from minitune import Callback, report
 from minitune import checkpoint as checkpoint_module
 from minitune.checkpoint import (
     DICT_CHECKPOINT_FILE,
     METADATA_FILE,
     Checkpoint,
-    CheckpointRecord,
     commit_copy,
     commit_prepared,
     matches,
@@ -37,14 +32,14 @@ from minitune.error import DiskError
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     directory = tmp_path / "source"
     (directory / "sub").mkdir(parents=True)
     (directory / "sub" / "weights").write_text("w")
     return directory
 
 
-def test_checkpoint_refers_to_its_directory(source: Path) -> None:
+def test_checkpoint_refers_to_its_directory(source):
     checkpoint = Checkpoint.from_directory(source)
     assert checkpoint.path == os.fspath(checkpoint) == checkpoint.value == str(source)
     assert os.path.join(checkpoint, "a") == os.path.join(source, "a")
@@ -59,20 +54,20 @@ def test_checkpoint_refers_to_its_directory(source: Path) -> None:
     assert checkpoint != Checkpoint(source / "sub")
 
 
-def test_checkpoint_can_be_pickled_and_copied(source: Path) -> None:
+def test_checkpoint_can_be_pickled_and_copied(source):
     checkpoint = Checkpoint(source)
     for other in (pickle.loads(pickle.dumps(checkpoint)), copy.copy(checkpoint), copy.deepcopy(checkpoint)):
         assert (type(other), other.path) == (Checkpoint, str(source))
 
 
-def test_a_relative_path_is_kept_absolute(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_kept_absolute(source, monkeypatch):
     monkeypatch.chdir(source.parent)
     checkpoint = Checkpoint("source")
     monkeypatch.chdir("/")
     assert checkpoint.path == str(source)
 
 
-def test_checkpoint_is_copied_to_a_given_path(source: Path, tmp_path: Path) -> None:
+def test_checkpoint_is_copied_to_a_given_path(source, tmp_path):
     checkpoint = Checkpoint(source)
     target = tmp_path / "a" / "b"
     assert checkpoint.to_directory(target) == str(target)
@@ -85,7 +80,7 @@ def test_checkpoint_is_copied_to_a_given_path(source: Path, tmp_path: Path) -> N
     assert os.listdir(temporary) == ["sub"]
 
 
-def test_a_copy_into_the_same_place_has_the_content_of_the_last_one(tmp_path: Path) -> None:
+def test_a_copy_into_the_same_place_has_the_content_of_the_last_one(tmp_path):
     first, second, target, outside = (tmp_path / name for name in ("first", "second", "target", "outside"))
     for directory in (first, second, outside):
         directory.mkdir()
@@ -103,7 +98,7 @@ def test_a_copy_into_the_same_place_has_the_content_of_the_last_one(tmp_path: Pa
     assert (target / "was a file" / "x").exists()
 
 
-def test_a_copy_does_not_write_to_what_links_in_the_target_name(source: Path, tmp_path: Path) -> None:
+def test_a_copy_does_not_write_to_what_links_in_the_target_name(source, tmp_path):
     (source / "weights").write_text("new")
     (source / "link").symlink_to("weights")
     outside = tmp_path / "outside"
@@ -123,22 +118,20 @@ def test_a_copy_does_not_write_to_what_links_in_the_target_name(source: Path, tm
     assert [path.name for path in target.iterdir() if path.is_symlink()] == ["link"]
 
 
-def test_a_copy_of_a_checkpoint_to_its_own_place_changes_nothing(source: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_checkpoint_to_its_own_place_changes_nothing(source, tmp_path):
     (tmp_path / "link").symlink_to(source)
     for target in (source, tmp_path / "link"):
         Checkpoint(source).to_directory(target)
         assert (source / "sub" / "weights").read_text() == "w"
 
 
-def test_a_copy_removes_no_directory_of_the_user(source: Path, tmp_path: Path) -> None:
+def test_a_copy_removes_no_directory_of_the_user(source, tmp_path):
     (tmp_path / "target" / "sub" / "weights").mkdir(parents=True)
     with pytest.raises(IsADirectoryError, match=r"remove it, or copy to another place.*sub/weights"):
         Checkpoint(source).to_directory(tmp_path / "target")
 
 
-def test_a_temporary_copy_that_fails_leaves_nothing(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_copy_that_fails_leaves_nothing(source, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("minitune.checkpoint._copy_file", raiser(OSError(errno.ENOSPC, "full")))
     before = os.listdir(tmp_path)
@@ -147,7 +140,7 @@ def test_a_temporary_copy_that_fails_leaves_nothing(
     assert os.listdir(tmp_path) == before
 
 
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(tmp_path):
     missing = Checkpoint(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="none"), missing.as_directory():
         pass
@@ -156,7 +149,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     assert missing.get_metadata() == {}
 
 
-def test_metadata_is_written_beside_the_checkpoint(source: Path) -> None:
+def test_metadata_is_written_beside_the_checkpoint(source):
     checkpoint = Checkpoint(source)
     assert checkpoint.get_metadata() == {}
     checkpoint.set_metadata({"epoch": 3, "tags": ["a"]})
@@ -168,20 +161,20 @@ def test_metadata_is_written_beside_the_checkpoint(source: Path) -> None:
     assert Checkpoint(checkpoint.to_directory()).get_metadata() == {"b": 1}
 
 
-def test_metadata_that_json_cannot_hold_changes_nothing(source: Path) -> None:
+def test_metadata_that_json_cannot_hold_changes_nothing(source):
     checkpoint = Checkpoint(source)
     checkpoint.set_metadata({"a": 1})
     for change in (checkpoint.set_metadata, checkpoint.update_metadata):
         for bad in ({"a": object()}, [("a", 1), 2], "text", None, {"a": {1, 2}}):
             with pytest.raises(TypeError, match=r"metadata must be a dict of what JSON can hold, but got "):
-                change(bad)  # type: ignore[operator]
+                change(bad)
     with pytest.raises(TypeError, match="metadata must be a dict"):
-        checkpoint.update_metadata([("b", 2)])  # type: ignore[arg-type]  # its pairs would do for `dict`
+        checkpoint.update_metadata([("b", 2)])
     assert checkpoint.get_metadata() == {"a": 1}
     assert sorted(os.listdir(source)) == [METADATA_FILE, "sub"]
 
 
-def test_a_checkpoint_is_on_this_machine_and_compared_by_its_path_alone(source: Path) -> None:
+def test_a_checkpoint_is_on_this_machine_and_compared_by_its_path_alone(source):
     class FileSystem:
         type_name = "local"
 
@@ -195,14 +188,14 @@ def test_a_checkpoint_is_on_this_machine_and_compared_by_its_path_alone(source: 
 @pytest.mark.parametrize(
     "name", ["from_bytes", "to_bytes", "from_uri", "to_uri", "uri", "set_preprocessor", "get_internal_representation"]
 )
-def test_a_method_of_older_versions_names_its_replacement(source: Path, name: str) -> None:
+def test_a_method_of_older_versions_names_its_replacement(source, name):
     for holder in (Checkpoint, Checkpoint(source)):
         assert not hasattr(holder, name)
         with pytest.raises(AttributeError, match=rf"Checkpoint\.{name} is gone: .*directory"):
             getattr(holder, name)
 
 
-def test_a_dict_lives_as_long_as_its_checkpoint() -> None:
+def test_a_dict_lives_as_long_as_its_checkpoint():
     checkpoint = Checkpoint.from_dict({"step": 3, "state": {"w": [1.0]}})
     path = checkpoint.path
     copied = copy.deepcopy(checkpoint)
@@ -215,12 +208,12 @@ def test_a_dict_lives_as_long_as_its_checkpoint() -> None:
     assert not os.path.exists(path)
 
 
-def test_a_directory_is_no_dict(source: Path) -> None:
+def test_a_directory_is_no_dict(source):
     with pytest.raises(AttributeError, match="is not a dict"):
         Checkpoint(source).to_dict()
 
 
-def test_a_forked_child_does_not_remove_the_files_of_a_dict() -> None:
+def test_a_forked_child_does_not_remove_the_files_of_a_dict():
     checkpoint = Checkpoint.from_dict({"step": 3})
     child = os.fork()
     if child == 0:
@@ -234,15 +227,13 @@ def test_a_forked_child_does_not_remove_the_files_of_a_dict() -> None:
 # -- what a directory may hold --------------------------------------------------------------------------------------
 
 
-def commit(source: Path, tmp_path: Path, number: int = 0) -> tuple[CheckpointRecord, Path]:
+def commit(source, tmp_path, number=0):
     trial = tmp_path / "run" / "trial"
     trial.mkdir(parents=True, exist_ok=True)
     return commit_copy(source, trial, number, attempt=1), trial
 
 
-def test_trial_directory_is_copied_while_checkpoints_are_removed(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trial_directory_is_copied_while_checkpoints_are_removed(source, tmp_path, monkeypatch):
     _, trial = commit(source, tmp_path)
     (trial / "checkpoint_000000").rename(trial / ".tmp-000000-0")  # as the driver does before it removes one
     (trial / "own").mkdir()
@@ -261,7 +252,7 @@ def test_trial_directory_is_copied_while_checkpoints_are_removed(
     ]
 
 
-def test_a_committed_checkpoint_is_recorded_with_its_files_and_bytes(source: Path, tmp_path: Path) -> None:
+def test_a_committed_checkpoint_is_recorded_with_its_files_and_bytes(source, tmp_path):
     (source / "more").write_bytes(bytes(41))
     (source / "link").symlink_to("more")
     (source / "sub" / "empty").mkdir()
@@ -278,7 +269,7 @@ def test_a_committed_checkpoint_is_recorded_with_its_files_and_bytes(source: Pat
     assert not matches(replace(again, number=8), trial)
 
 
-def test_a_checkpoint_is_prepared_in_an_empty_directory_of_its_attempt(tmp_path: Path) -> None:
+def test_a_checkpoint_is_prepared_in_an_empty_directory_of_its_attempt(tmp_path):
     first = Path(temporary_directory(tmp_path, 3, attempt=2))
     assert first == tmp_path / ".tmp-000003-2"
     (first / "left over").touch()
@@ -290,7 +281,7 @@ def test_a_checkpoint_is_prepared_in_an_empty_directory_of_its_attempt(tmp_path:
     assert not (tmp_path / "removed").exists()
 
 
-def test_a_reported_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_reported_directory_that_is_gone_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"the reported checkpoint's directory '.*/none' does not exist$"):
         commit(tmp_path / "none", tmp_path)
     with pytest.raises(
@@ -300,10 +291,8 @@ def test_a_reported_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "run" / "trial") == []
 
 
-def test_a_file_that_becomes_shorter_during_the_copy_is_copied_as_it_is_now(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def cut(fd: int) -> os.stat_result:
+def test_a_file_that_becomes_shorter_during_the_copy_is_copied_as_it_is_now(source, tmp_path, monkeypatch):
+    def cut(fd):
         status = real(fd)
         os.truncate(source / "sub" / "weights", 0)
         return status
@@ -316,7 +305,7 @@ def test_a_file_that_becomes_shorter_during_the_copy_is_copied_as_it_is_now(
     assert record.total_bytes == 0
 
 
-def special_file(kind: str, path: Path) -> None:
+def special_file(kind, path):
     """A FIFO or a socket, or a device, which only an administrator can make."""
     if kind == "a FIFO":
         os.mkfifo(path)
@@ -330,7 +319,7 @@ def special_file(kind: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device"])
-def test_anything_but_files_directories_and_links_is_refused_by_name(source: Path, tmp_path: Path, kind: str) -> None:
+def test_anything_but_files_directories_and_links_is_refused_by_name(source, tmp_path, kind):
     record, trial = commit(source, tmp_path)
     special_file(kind, source / "sub" / "odd")
     refusal = f"must consist of files, directories and links, but {source}/sub/odd is {kind}; leave it out"
@@ -350,7 +339,7 @@ def test_anything_but_files_directories_and_links_is_refused_by_name(source: Pat
     assert not matches(record, trial)
 
 
-def test_a_fifo_in_the_place_of_our_own_files_is_not_waited_for(source: Path) -> None:
+def test_a_fifo_in_the_place_of_our_own_files_is_not_waited_for(source):
     for name in (METADATA_FILE, DICT_CHECKPOINT_FILE):
         os.mkfifo(source / name)
     for read in (Checkpoint(source).get_metadata, Checkpoint(source).to_dict):
@@ -370,9 +359,7 @@ def test_a_fifo_in_the_place_of_our_own_files_is_not_waited_for(source: Path) ->
     ],
     ids=["removed", "shortened", "renamed", "added", "the directory removed", "other content"],
 )
-def test_names_and_sizes_are_the_manifest(
-    source: Path, tmp_path: Path, damage: Callable[[Path], Any], still_matches: bool
-) -> None:
+def test_names_and_sizes_are_the_manifest(source, tmp_path, damage, still_matches):
     record, trial = commit(source, tmp_path)
     assert matches(record, trial)
 
@@ -383,9 +370,7 @@ def test_names_and_sizes_are_the_manifest(
 
 @pytest.mark.parametrize("has_begun", [False, True])
 @pytest.mark.parametrize("fault", [errno.EXDEV, errno.ENOSYS, errno.EINVAL])
-def test_a_copy_is_whole_without_help_of_the_kernel(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, has_begun: bool
-) -> None:
+def test_a_copy_is_whole_without_help_of_the_kernel(source, tmp_path, monkeypatch, fault, has_begun):
     content = os.urandom(3_000_000)
     (source / "model").write_bytes(content)
     (source / "sub" / "weights").unlink()  # the model is the only file
@@ -402,10 +387,8 @@ def test_a_copy_is_whole_without_help_of_the_kernel(
     assert matches(record, trial)
 
 
-def test_a_file_that_becomes_a_fifo_during_the_copy_is_named_and_not_waited_for(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def look_and_replace(*args: Any) -> Any:
+def test_a_file_that_becomes_a_fifo_during_the_copy_is_named_and_not_waited_for(source, tmp_path, monkeypatch):
+    def look_and_replace(*args):
         found = walk(*args)
         (source / "sub" / "weights").unlink()
         os.mkfifo(source / "sub" / "weights")
@@ -420,7 +403,7 @@ def test_a_file_that_becomes_a_fifo_during_the_copy_is_named_and_not_waited_for(
 # -- as they are kept -------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_has_the_modes_of_its_source(source: Path, tmp_path: Path) -> None:
+def test_a_copy_has_the_modes_of_its_source(source, tmp_path):
     """The user chooses who else may read a model, and whether a script in it can be run.
 
     But the owner can remove each directory of the copy.
@@ -444,15 +427,15 @@ def test_a_copy_has_the_modes_of_its_source(source: Path, tmp_path: Path) -> Non
 class Failures(Callback):
     """Notes what is in a trial's directory when it has failed."""
 
-    def __init__(self) -> None:
-        self.seen: list[list[str]] = []
+    def __init__(self):
+        self.seen = []
 
-    def note(self, trial: Trial, **info: Any) -> None:
+    def note(self, trial, **info):
         self.seen.append(sorted(os.listdir(trial.local_path)))
 
     on_trial_recover = on_trial_error = note
 
-    def left_over(self) -> list[str]:
+    def left_over(self):
         return [name for names in self.seen for name in names if name.startswith((".tmp", "checkpoint_"))]
 
 
@@ -460,12 +443,12 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 BROKEN = OSError(errno.EIO, "Input/output error")
 
 
-def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_fails_leaves_nothing_behind(source, monkeypatch):
     """The second file cannot be read; at the next attempt it can."""
     monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, BROKEN, at=[2]))
     (source / "more").write_text("m")
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"n": 1}, checkpoint=Checkpoint(source))
 
     failures = Failures()
@@ -477,9 +460,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_copy_refused_by_the_disk_is_an_error_of_the_run(
-    number: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copy_refused_by_the_disk_is_an_error_of_the_run(number, source, tmp_path, monkeypatch):
     trial = tmp_path / "trial"
     trial.mkdir()
     monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, OSError(number, os.strerror(number)), at=[1]))
@@ -489,9 +470,9 @@ def test_copy_refused_by_the_disk_is_an_error_of_the_run(
     assert list(trial.iterdir()) == []
 
 
-def test_a_save_that_fails_leaves_nothing_behind() -> None:
+def test_a_save_that_fails_leaves_nothing_behind():
     class Saves(SavedCounter):
-        def save_checkpoint(self, checkpoint_dir: str) -> None:  # type: ignore[override]  # files of its own
+        def save_checkpoint(self, checkpoint_dir):
             Path(checkpoint_dir, "half").touch()
             raise FULL
 
@@ -503,9 +484,7 @@ def test_a_save_that_fails_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_an_error_of_the_disk_ends_the_run_if_the_disk_refuses_us_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
-) -> None:
+def test_an_error_of_the_disk_ends_the_run_if_the_disk_refuses_us_too(tmp_path, monkeypatch, is_full):
     trial = tmp_path / "trial"
     trial.mkdir()
     if is_full:
@@ -517,7 +496,7 @@ def test_an_error_of_the_disk_ends_the_run_if_the_disk_refuses_us_too(
     assert os.listdir(trial) == []
 
 
-def test_an_error_that_says_nothing_of_the_disk_stays_as_it_is(tmp_path: Path) -> None:
+def test_an_error_that_says_nothing_of_the_disk_stays_as_it_is(tmp_path):
     for error in (BROKEN, PermissionError(errno.EACCES, "Permission denied")):
         with pytest.raises(OSError, match=error.strerror) as caught, written_by_us(str(tmp_path / "trial")):
             raise error

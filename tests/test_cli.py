@@ -1,7 +1,5 @@
 """The `minitune` command."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import logging
@@ -12,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import Script
 
 from minitune import __version__
 from minitune.commands import cli
@@ -23,11 +20,11 @@ SCRIPTS = Path(__file__).with_name("scripts")
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_version_is_shown(script: Script) -> None:
+def test_the_version_is_shown(script):
     assert script.run_command([sys.executable, "-m", "minitune", "--version"]).stdout == f"minitune {__version__}\n"
 
 
-def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_every_command(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["--help"])
 
@@ -38,7 +35,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("module", sorted({module for module, _ in cli.COMMANDS.values()}))
-def test_the_table_of_commands_is_that_of_their_modules(module: str) -> None:
+def test_the_table_of_commands_is_that_of_their_modules(module):
     commands = argparse.ArgumentParser(prog="minitune").add_subparsers()
 
     importlib.import_module(f"minitune.{module}").add_parser(commands)
@@ -47,7 +44,7 @@ def test_the_table_of_commands_is_that_of_their_modules(module: str) -> None:
     assert all(callable(parser.get_default("command")) for parser in commands.choices.values())
 
 
-def test_without_a_command_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_goes_to_standard_error(capsys):
     assert cli.main([]) == 2
 
     captured = capsys.readouterr()
@@ -55,7 +52,7 @@ def test_without_a_command_the_help_goes_to_standard_error(capsys: pytest.Captur
     assert captured.err.startswith("usage: minitune")
 
 
-def test_an_unknown_command_is_named_with_the_one_that_may_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_named_with_the_one_that_may_be_meant(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["dmeo"])
 
@@ -64,7 +61,7 @@ def test_an_unknown_command_is_named_with_the_one_that_may_be_meant(capsys: pyte
     assert "there is no command 'dmeo' (did you mean 'demo'?); `minitune` lists them" in shown
 
 
-def test_arguments_after_a_command_go_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_after_a_command_go_to_it(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["demo", "--help"])
 
@@ -85,9 +82,7 @@ def test_arguments_after_a_command_go_to_it(capsys: pytest.CaptureFixture[str]) 
         (("explain", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.look"),
     ],
 )
-def test_a_command_loads_nothing_that_only_others_need(
-    script: Script, arguments: tuple[str, ...], unneeded: str
-) -> None:
+def test_a_command_loads_nothing_that_only_others_need(script, arguments, unneeded):
     path = script.write(SCRIPTS / "loads_needlessly.py")
     done = script.run_command([sys.executable, str(path), unneeded, *arguments])
 
@@ -96,7 +91,7 @@ def test_a_command_loads_nothing_that_only_others_need(
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_the_help_of_a_command_has_two_examples_that_it_takes(name: str) -> None:
+def test_the_help_of_a_command_has_two_examples_that_it_takes(name):
     parser = cli.parser_of(name)
     lines = parser.format_help().partition("\nexamples:\n")[2].split("\n\n")[0].splitlines()
 
@@ -108,14 +103,14 @@ def test_the_help_of_a_command_has_two_examples_that_it_takes(name: str) -> None
         parser.parse_args(arguments[: own_begins(arguments)])
 
 
-def test_warnings_of_a_command_begin_as_its_errors_do(script: Script) -> None:
+def test_warnings_of_a_command_begin_as_its_errors_do(script):
     done = script.run_minitune("run", "--name", "equal", "--", "echo", "report v=1")
     assert done.returncode == 0
     assert done.stderr.startswith("minitune: the command has no parameter, so all trials are equal")
 
 
-def test_an_option_has_one_name_in_all_commands() -> None:
-    meant: dict[str, set[str]] = {}
+def test_an_option_has_one_name_in_all_commands():
+    meant = {}
     for name in cli.COMMANDS:
         for action in cli.parser_of(name)._actions:
             meant.setdefault(action.dest, set()).update(action.option_strings)
@@ -123,13 +118,11 @@ def test_an_option_has_one_name_in_all_commands() -> None:
     assert not meant.keys() & {"samples", "budget", "budget_s"}
 
 
-def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(monkeypatch, capsys, tmp_path):
     assert cli.main(["ls", str(tmp_path / "none")]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
-    def defect(*arguments: object) -> None:
+    def defect(*arguments):
         raise AssertionError("a defect of the command")
 
     monkeypatch.setattr("minitune.commands.look.existing_run", defect)
@@ -137,7 +130,7 @@ def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(
         cli.main(["best"])
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
     command = (
         f"'{sys.executable}' -m minitune demo --num-samples 2 --storage '{tmp_path}' | head -1; exit ${{PIPESTATUS[0]}}"
     )
@@ -156,21 +149,17 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         (["show", "--zzz"], "unrecognized arguments: --zzz\n"),
     ],
 )
-def test_an_option_that_a_command_lacks_is_looked_for(
-    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_that_a_command_lacks_is_looked_for(arguments, hint, capsys):
     with pytest.raises(SystemExit):
         cli.main(arguments)
     assert hint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("command", "begins"), [("ls", "minitune: "), ("resume", "")])
-def test_warnings_have_our_name_in_commands_that_run_no_code_of_the_users(
-    command: str, begins: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
+def test_warnings_have_our_name_in_commands_that_run_no_code_of_the_users(command, begins, monkeypatch):
+    told = []
 
-    def warns(options: argparse.Namespace) -> int:
+    def warns(options):
         assert logging.lastResort is not None
         for name in ("minitune", "minitune.base", "minituned", "other"):
             record = logging.LogRecord(name, logging.WARNING, "", 0, "careful %s", ("now",), None)
@@ -196,10 +185,8 @@ def test_warnings_have_our_name_in_commands_that_run_no_code_of_the_users(
         (ImportError("no numpy"), 1, "minitune: no numpy\n"),
     ],
 )
-def test_an_end_of_a_command_has_its_exit_status(
-    error: BaseException, status: int, err: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(options: argparse.Namespace) -> int:
+def test_an_end_of_a_command_has_its_exit_status(error, status, err, monkeypatch, capsys):
+    def fails(options):
         raise error
 
     monkeypatch.setattr("minitune.commands.look.ls", fails)
@@ -207,8 +194,8 @@ def test_an_end_of_a_command_has_its_exit_status(
     assert capsys.readouterr() == ("", err)
 
 
-def test_arguments_behind_dashes_are_those_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
+def test_arguments_behind_dashes_are_those_of_the_program(monkeypatch):
+    seen = []
     for name, command in (("run", "run"), ("again", "rerun"), ("again", "resume"), ("look", "ls")):
         monkeypatch.setattr(f"minitune.commands.{name}.{command}", lambda options: seen.append(options.own) or 0)
     for line in (
@@ -223,7 +210,7 @@ def test_arguments_behind_dashes_are_those_of_the_program(monkeypatch: pytest.Mo
     assert seen == [["python", "a.py", "--", "--seed", "2"], [], ["--x"], ["--force", "b"], ["b"], []]
 
 
-def test_each_argument_of_a_command_is_explained() -> None:
+def test_each_argument_of_a_command_is_explained():
     without_placeholder = set()
     without_status = set()
     for name in cli.COMMANDS:
@@ -240,7 +227,7 @@ def test_each_argument_of_a_command_is_explained() -> None:
     assert without_status == {"completion", "demo", "explain"}
 
 
-def test_the_statuses_of_the_help_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_statuses_of_the_help_are_those_of_the_commands(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -1,7 +1,5 @@
 """The current clock, and the virtual one."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -10,7 +8,7 @@ from minitune.base import clock
 from minitune.base.clock import VirtualClock
 
 
-def test_a_virtual_clock_goes_on_by_sleep_alone() -> None:
+def test_a_virtual_clock_goes_on_by_sleep_alone():
     now = VirtualClock(100.0)
     assert (now.time(), now.monotonic()) == (100, 100)
     now.sleep(2.5)
@@ -21,19 +19,19 @@ def test_a_virtual_clock_goes_on_by_sleep_alone() -> None:
     assert VirtualClock().time() == 0
 
 
-def test_the_shortest_sleep_lets_some_time_pass() -> None:
+def test_the_shortest_sleep_lets_some_time_pass():
     now = VirtualClock(1e9)
     now.sleep(1e-12)
     assert now.time() == math.nextafter(1e9, math.inf)
 
 
-def fail_with(inner: VirtualClock) -> None:
+def fail_with(inner):
     with clock.use(inner):
         assert clock.current is inner
         raise KeyError
 
 
-def test_a_clock_is_the_current_one_within_its_block() -> None:
+def test_a_clock_is_the_current_one_within_its_block():
     outer = VirtualClock(1)
     with clock.use(outer):
         with pytest.raises(KeyError):

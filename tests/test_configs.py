@@ -1,14 +1,11 @@
 """The configs: their fields in order, assignments, and what a Tuner makes of them. Bad values: see tests/surface."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import datetime
 import pickle
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,11 +27,11 @@ from minitune.config import ResumeConfig, ResumeType, SyncConfig
 pytestmark = pytest.mark.usefixtures("inline")
 
 
-def fields_of(kind: Any) -> list[tuple[str, Any]]:
+def fields_of(kind):
     return [(field.name, field.default) for field in dataclasses.fields(kind)]
 
 
-def test_the_fields_of_configs_have_the_order_in_which_users_pass_them() -> None:
+def test_the_fields_of_configs_have_the_order_in_which_users_pass_them():
     assert fields_of(TuneConfig)[:10] == [
         ("mode", None),
         ("metric", None),
@@ -102,7 +99,7 @@ def test_the_fields_of_configs_have_the_order_in_which_users_pass_them() -> None
         (ResumeConfig, "errored", ResumeType.RESTART),
     ],
 )
-def test_a_field_may_be_assigned(kind: Any, field: str, value: Any) -> None:
+def test_a_field_may_be_assigned(kind, field, value):
     config = kind()
     setattr(config, field, value)
     assert getattr(config, field) == value
@@ -110,18 +107,18 @@ def test_a_field_may_be_assigned(kind: Any, field: str, value: Any) -> None:
     assert dataclasses.replace(config) == config == copy.deepcopy(config) == pickle.loads(pickle.dumps(config))
 
 
-def test_an_unknown_field_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_field_is_refused_with_the_known_ones():
     with pytest.raises(AttributeError, match="RunConfig has no field 'nmae'; its fields are name, "):
-        RunConfig().nmae = "x"  # type: ignore[attr-defined]
+        RunConfig().nmae = "x"
 
 
-def test_max_retries_means_max_failures_and_not_both_may_be_given() -> None:
+def test_max_retries_means_max_failures_and_not_both_may_be_given():
     assert FailureConfig(max_retries=3).max_failures == FailureConfig(3).max_retries == 3
     with pytest.raises(ValueError, match="max_retries"):
         FailureConfig(2, max_retries=3)
 
 
-def test_fail_fast_and_retries_exclude_each_other() -> None:
+def test_fail_fast_and_retries_exclude_each_other():
     with pytest.raises(ValueError, match="max_failures must be 0 when fail_fast is set"):
         FailureConfig(max_failures=1, fail_fast=True)
     assert FailureConfig(fail_fast="RAISE").fail_fast == "raise"
@@ -131,7 +128,7 @@ def test_fail_fast_and_retries_exclude_each_other() -> None:
     assert config == FailureConfig(1)
 
 
-def test_a_run_config_has_defaults_and_takes_none_for_them(tmp_path: Path) -> None:
+def test_a_run_config_has_defaults_and_takes_none_for_them(tmp_path):
     config = RunConfig(storage_path=tmp_path, verbose=7)
     assert config.failure_config == FailureConfig()
     assert config.checkpoint_config == CheckpointConfig()
@@ -142,27 +139,27 @@ def test_a_run_config_has_defaults_and_takes_none_for_them(tmp_path: Path) -> No
     assert RunConfig(local_dir=tmp_path).storage_path == str(tmp_path)
 
 
-def test_the_list_of_callbacks_is_not_changed() -> None:
-    callbacks: list[Any] = []
+def test_the_list_of_callbacks_is_not_changed():
+    callbacks = []
     config = RunConfig(name="x", callbacks=callbacks, verbose=0)
     Tuner(lambda config: {"a": 1}, run_config=config).fit()
     assert callbacks == []
     assert config.callbacks == []
 
 
-def test_repr_shows_the_differences_from_the_defaults() -> None:
+def test_repr_shows_the_differences_from_the_defaults():
     assert repr(RunConfig(name="x")) == "RunConfig(name='x')"
     assert repr(CheckpointConfig(num_to_keep=2)) == "CheckpointConfig(num_to_keep=2)"
     assert repr(TuneConfig(metric="loss", mode="min")) == "TuneConfig(mode='min', metric='loss')"
 
 
-def test_a_resume_config_takes_the_names_of_its_types() -> None:
+def test_a_resume_config_takes_the_names_of_its_types():
     assert ResumeConfig.ResumeType is ResumeType
-    assert ResumeConfig(errored="restart").errored is ResumeType.RESTART  # type: ignore[arg-type]
+    assert ResumeConfig(errored="restart").errored is ResumeType.RESTART
     assert [kind.name for kind in ResumeType] == ["RESUME", "RESTART", "SKIP"]
 
 
-def test_sync_config_has_no_effect(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_sync_config_has_no_effect(monkeypatch, caplog):
     monkeypatch.setattr(text, "_said", set())
     config = SyncConfig(sync_period=10, sync_artifacts=True)
     RunConfig(sync_config=config)
@@ -170,8 +167,8 @@ def test_sync_config_has_no_effect(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     assert caplog.text.count("sync_config is ignored") == 1
 
 
-def test_a_config_that_changes_after_the_tuner_was_made() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_a_config_that_changes_after_the_tuner_was_made():
+    def trainable(config):
         report({"a": 1})
 
     tune_config, run_config = TuneConfig(num_samples=2), RunConfig(name="before", verbose=0)
@@ -191,7 +188,7 @@ def test_a_config_that_changes_after_the_tuner_was_made() -> None:
         ("scheduler", "ahsa", r"scheduler must be one of .* but got 'ahsa' \(did you mean 'asha'\?\)"),
     ],
 )
-def test_names_of_searchers_and_schedulers_are_checked_at_once(field: str, name: str, text: str) -> None:
+def test_names_of_searchers_and_schedulers_are_checked_at_once(field, name, text):
     with pytest.raises(ValueError, match=text):
         TuneConfig(**{field: name})
     assert TuneConfig(search_alg="Random", scheduler="ASHA").scheduler == "ASHA"
@@ -200,11 +197,11 @@ def test_names_of_searchers_and_schedulers_are_checked_at_once(field: str, name:
 # -- nothing is on disk before everything was checked ----------------------------------------------------------------
 
 
-def trainable(config: dict[str, Any], bound: Any = None) -> None:
+def trainable(config, bound=None):
     report({"loss": 1})
 
 
-REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
+REFUSED = {
     "a GPU on a machine without one": (with_resources(trainable, {"gpu": 1}), {}, {}, "can never be met"),
     "more CPUs than there are": (
         with_resources(trainable, {"cpu": 5}),
@@ -239,15 +236,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
 
 @pytest.mark.parametrize(("kind", "tune", "environment", "rule"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_refused_arguments_leave_nothing_on_disk(
-    kind: Any,
-    tune: dict[str, Any],
-    environment: dict[str, str],
-    rule: str,
-    executor: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_refused_arguments_leave_nothing_on_disk(kind, tune, environment, rule, executor, tmp_path, monkeypatch):
     for name, value in {"MINITUNE_NUM_CPUS": "4", "MINITUNE_NUM_GPUS": "0", **environment}.items():
         monkeypatch.setenv(name, value)
     storage = tmp_path / "storage"
@@ -258,7 +247,7 @@ def test_refused_arguments_leave_nothing_on_disk(
     assert not storage.exists()
 
 
-def test_a_refused_resume_changes_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_resume_changes_nothing_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
     Tuner(
         trainable,

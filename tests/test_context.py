@@ -1,9 +1,6 @@
 """get_context() and its old forms: what a trial learns about itself, and what code outside of trials hears."""
 
-from __future__ import annotations
-
 import os
-from typing import Any
 
 import pytest
 from kit import fit, raiser
@@ -26,10 +23,10 @@ KNOWN = (
 OF_A_TRIAL = (*KNOWN[:5], "get_storage", "get_bundles", "get_trial_seed", "get_attempt")
 
 
-def test_a_trial_knows_itself_and_its_run(caplog: pytest.LogCaptureFixture) -> None:
-    found: list[dict[str, Any]] = []
+def test_a_trial_knows_itself_and_its_run(caplog):
+    found = []
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         context = get_context()
         found.append({name: getattr(context, name)() for name in (*KNOWN, *OF_A_TRIAL)})
         found.append({name: getattr(old, name)() for name in KNOWN})
@@ -54,27 +51,27 @@ def test_a_trial_knows_itself_and_its_run(caplog: pytest.LogCaptureFixture) -> N
         assert caplog.messages.count(f"{name}() is old: use get_context().{name}()") == 1
 
 
-def test_a_trial_is_a_group_of_one() -> None:
+def test_a_trial_is_a_group_of_one():
     context = get_context()
     assert (context.get_world_size(), context.get_local_world_size()) == (1, 1)
     assert (context.get_world_rank(), context.get_local_rank(), context.get_node_rank()) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("name", OF_A_TRIAL)
-def test_outside_of_trials_there_is_nothing_to_know(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_outside_of_trials_there_is_nothing_to_know(name, caplog):
     for _ in range(2):
         assert getattr(get_context(), name)() is None
     (message,) = caplog.messages
     assert name in message
 
 
-def test_outside_of_trials_nothing_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
+def test_outside_of_trials_nothing_is_stopped(caplog):
     get_context().on_stop(raiser(ValueError("it is called")))
     (message,) = caplog.messages
     assert "on_stop" in message
 
 
-def test_gpus_are_numbers_where_their_ids_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_numbers_where_their_ids_are(monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "2")
     trainable = tune.with_resources(lambda config: {"ids": get_gpu_ids()}, {"gpu": 2})
     assert fit(trainable)[0].metrics["ids"] == [0, 1]

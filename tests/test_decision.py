@@ -1,14 +1,12 @@
 """What a scheduler decides, as data."""
 
-from __future__ import annotations
-
 import pytest
 
 from minitune.experiment.decision import CONTINUE, DECISIONS, GO_ON, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 
 
-def test_a_decision_is_its_word_without_a_reason_or_instructions() -> None:
+def test_a_decision_is_its_word_without_a_reason_or_instructions():
     for word in DECISIONS:
         decision = Decision(word)
         assert decision == word
@@ -19,14 +17,14 @@ def test_a_decision_is_its_word_without_a_reason_or_instructions() -> None:
         Decision("GO")
 
 
-def test_a_decision_keeps_what_it_is_given() -> None:
-    decision = Decision(PAUSE, "have a rest", save=True, exploit=("donor", {"x": 1}), facts={"rule": "mine"})  # type: ignore[arg-type]
+def test_a_decision_keeps_what_it_is_given():
+    decision = Decision(PAUSE, "have a rest", save=True, exploit=("donor", {"x": 1}), facts={"rule": "mine"})
     assert (decision.reason, decision.save, decision.exploit) == ("have a rest", True, ("donor", {"x": 1}))
     assert decision.facts == {"rule": "mine"}
 
 
 @pytest.mark.parametrize("kind", [EndKind.CRITERION, EndKind.REQUEST, EndKind.MAX_T])
-def test_a_decision_to_stop_has_the_ending(kind: EndKind) -> None:
+def test_a_decision_to_stop_has_the_ending(kind):
     ending = Ending(kind, "it is enough", {"rule": "mine"})
     decision = Decision.stop(ending)
     assert decision == STOP
@@ -35,7 +33,7 @@ def test_a_decision_to_stop_has_the_ending(kind: EndKind) -> None:
     assert own.ending == Ending(EndKind.SCHEDULER, "it is enough", {"rule": "mine"})
 
 
-def test_a_word_becomes_a_decision_and_a_decision_stays_as_it_is() -> None:
+def test_a_word_becomes_a_decision_and_a_decision_stays_as_it_is():
     decision = Decision(STOP, "why")
     assert Decision.of(decision) is decision
     assert type(Decision.of("STOP")) is Decision

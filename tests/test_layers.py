@@ -12,14 +12,13 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "minitune"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
-LAYERS: dict[str, str] = {
+LAYERS = {
     "base": "base.* error _alias _version",
     "values": """
         space.* result checkpoint resources config
@@ -50,7 +49,7 @@ LAYERS: dict[str, str] = {
 `__init__` only, `<top>` the package itself. The first layer that fits counts: what puts a run together (`driver.plan`,
 `parts`, `driver`, `resume`) belongs to the API, as it chooses an executor."""
 
-ALLOWED: dict[str, set[str]] = {
+ALLOWED = {
     "base": {"base"},
     "values": {"base", "values"},
     "plugins": {"base", "values"},
@@ -63,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
     "readers": {"base", "values", "plugins", "executors", "record", "run", "readers"},
     "API": {"base", "values", "plugins", "worker", "executors", "record", "run", "readers", "API"},
 }
-ALSO: dict[str, set[str]] = {
+ALSO = {
     "contrib": {"integration._tracking"},
     "plugins": {"callback"},
     "record": {"tune_config"},
@@ -98,7 +97,7 @@ class Import:
     is_immediate: bool
 
 
-def layer_of(module: str) -> str | None:
+def layer_of(module):
     """The layer of a module (named without the package), or None if the map does not have it."""
     for layer, names in LAYERS.items():
         for pattern in names.split():
@@ -112,7 +111,7 @@ def layer_of(module: str) -> str | None:
 
 
 @functools.cache
-def sources(root: Path) -> dict[str, tuple[str, bool]]:
+def sources(root):
     """Source and whether it is a package, by module name below `root`; the root package itself is `<top>`."""
     found = {}
     for path in sorted(root.rglob("*.py")):
@@ -124,7 +123,7 @@ def sources(root: Path) -> dict[str, tuple[str, bool]]:
 
 
 @functools.cache
-def read_imports(root: Path) -> list[Import]:
+def read_imports(root):
     """All imports in the package at `root`, inner ones (targets without the package name) and others alike."""
     modules = sources(root)
     return [
@@ -132,7 +131,7 @@ def read_imports(root: Path) -> list[Import]:
     ]
 
 
-def _of_module(name: str, text: str, is_package: bool, modules: dict[str, tuple[str, bool]]) -> Iterator[Import]:
+def _of_module(name, text, is_package, modules):
     for node, is_immediate in _statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
@@ -149,7 +148,7 @@ def _of_module(name: str, text: str, is_package: bool, modules: dict[str, tuple[
             yield Import(name, inner or target, node.lineno, inner is not None, is_immediate)
 
 
-def _statements(parent: ast.AST, is_immediate: bool = True) -> Iterator[tuple[ast.AST, bool]]:
+def _statements(parent, is_immediate=True):
     """All that stands below a node but expressions, and whether it runs when the module is imported.
 
     What stands in a function or under TYPE_CHECKING does not.
@@ -164,7 +163,7 @@ def _statements(parent: ast.AST, is_immediate: bool = True) -> Iterator[tuple[as
         yield from _statements(node, is_immediate and not is_later)
 
 
-def _absolute(name: str, is_package: bool, node: ast.ImportFrom) -> str:
+def _absolute(name, is_package, node):
     if not node.level:
         return node.module or ""
     parts = [PACKAGE, *([] if name == "<top>" else name.split("."))]
@@ -172,14 +171,14 @@ def _absolute(name: str, is_package: bool, node: ast.ImportFrom) -> str:
     return ".".join([*(parts[:-drop] if drop else parts), *([node.module] if node.module else [])])
 
 
-def _inner(target: str) -> str | None:
+def _inner(target):
     """The module's name without the package, `<top>` for the package, None for other packages."""
     if target == PACKAGE:
         return "<top>"
     return target[len(PACKAGE) + 1 :] if target.startswith(PACKAGE + ".") else None
 
 
-def unmapped(root: Path) -> list[str]:
+def unmapped(root):
     """Modules that no layer claims."""
     return [
         f"{name} has no layer: add it to LAYERS in {Path(__file__).name}, in the lowest layer that its imports allow"
@@ -188,7 +187,7 @@ def unmapped(root: Path) -> list[str]:
     ]
 
 
-def violations(root: Path) -> list[str]:
+def violations(root):
     """Imports that the table forbids, in words."""
     modules = sources(root)
     found = []
@@ -206,16 +205,16 @@ def violations(root: Path) -> list[str]:
     return found
 
 
-def cycle(root: Path) -> list[str] | None:
+def cycle(root):
     """The first import cycle that is found, as the modules along it, or None."""
     modules = sources(root)
-    graph: dict[str, list[str]] = {name: [] for name in modules}
+    graph = {name: [] for name in modules}
     for one in read_imports(root):
         if one.is_inner and one.target in modules and one.target != one.importer:
             graph[one.importer].append(one.target)
-    done: set[str] = set()
+    done = set()
 
-    def visit(name: str, path: list[str]) -> list[str] | None:
+    def visit(name, path):
         if name in path:
             return [*path[path.index(name) :], name]
         if name in done:
@@ -229,7 +228,7 @@ def cycle(root: Path) -> list[str] | None:
     return next((found for name in graph if (found := visit(name, []))), None)
 
 
-def mutual(root: Path) -> set[tuple[str, str]]:
+def mutual(root):
     """The pairs of folders that import each other."""
     modules = sources(root)
     folders = {name.partition(".")[0] for name in modules if "." in name}
@@ -241,7 +240,7 @@ def mutual(root: Path) -> set[tuple[str, str]]:
     return {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
 
 
-def foreign(root: Path) -> list[str]:
+def foreign(root):
     """Imports of optional packages that happen unasked, in words."""
     return [
         f"{one.importer}:{one.line} imports {one.target} as soon as it is imported: do it where it is used"
@@ -253,27 +252,27 @@ def foreign(root: Path) -> list[str]:
     ]
 
 
-def test_every_module_has_a_layer() -> None:
+def test_every_module_has_a_layer():
     assert not unmapped(ROOT)
 
 
-def test_no_module_imports_from_a_layer_that_it_must_not_know() -> None:
+def test_no_module_imports_from_a_layer_that_it_must_not_know():
     assert not violations(ROOT)
 
 
-def test_there_is_no_import_cycle() -> None:
+def test_there_is_no_import_cycle():
     assert cycle(ROOT) is None
 
 
-def test_no_two_folders_import_each_other() -> None:
+def test_no_two_folders_import_each_other():
     assert not mutual(ROOT)
 
 
-def test_optional_packages_are_imported_only_when_used() -> None:
+def test_optional_packages_are_imported_only_when_used():
     assert not foreign(ROOT)
 
 
-def _package(directory: Path, files: dict[str, str]) -> Path:
+def _package(directory, files):
     for name, text in files.items():
         path = directory / PACKAGE / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -281,7 +280,7 @@ def _package(directory: Path, files: dict[str, str]) -> Path:
     return directory / PACKAGE
 
 
-def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None:
+def test_forbidden_imports_are_found_wherever_they_stand(tmp_path):
     root = _package(
         tmp_path,
         {

@@ -1,9 +1,5 @@
 """Trainables and environments by name."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from kit import fit
 
@@ -34,11 +30,11 @@ def test_a_function_becomes_a_class_and_a_class_stays():
     assert not is_function_trainable(Steps)
 
 
-def test_each_trial_has_the_environment_that_it_names() -> None:
+def test_each_trial_has_the_environment_that_it_names():
     for name in ("first", "second"):
         register_env(name, lambda config, name=name: f"the {name} one")
 
-    def train(config: dict[str, Any]) -> dict[str, Any]:
+    def train(config):
         return {"made": get_env_creator(config["env"])({})}
 
     grid = fit(train, {"env": grid_search(["first", "second"])}, executor="local")
@@ -49,14 +45,14 @@ def test_each_trial_has_the_environment_that_it_names() -> None:
 
 
 @pytest.fixture
-def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_names(monkeypatch):
     """A process in which nothing is registered."""
     for names in ("_trainables", "_env_creators"):
         monkeypatch.setattr(f"minitune.registry.{names}", {})
 
 
 @pytest.mark.usefixtures("no_names")
-def test_an_unknown_name_is_told_with_the_known_ones() -> None:
+def test_an_unknown_name_is_told_with_the_known_ones():
     with pytest.raises(KeyError, match=r"no trainable is registered as 'x' \(known: none so far\); see register_"):
         get_trainable("x")
     register_trainable("b", Steps)
@@ -73,7 +69,7 @@ def test_an_unknown_name_is_told_with_the_known_ones() -> None:
 
 
 @pytest.mark.usefixtures("no_names")
-def test_a_later_registration_replaces_an_earlier_one() -> None:
+def test_a_later_registration_replaces_an_earlier_one():
     for value in (1, 2):
         register_env("an_env", lambda config, value=value: value)
         register_trainable("it", lambda config, value=value: value)

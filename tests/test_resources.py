@@ -1,18 +1,15 @@
 """The forms of a resource request, and the errors for other values."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
 from minitune.resources import PlacementGroupFactory, Resources
 
 
-def test_default_is_one_cpu() -> None:
+def test_default_is_one_cpu():
     assert Resources.of(None).required_resources == {"CPU": 1}
 
 
@@ -28,13 +25,13 @@ def test_default_is_one_cpu() -> None:
         ({}, {}),
     ],
 )
-def test_a_dict_is_one_bundle(written: dict[str, Any], meant: dict[str, float]) -> None:
+def test_a_dict_is_one_bundle(written, meant):
     request = Resources.of(written)
     assert request.required_resources == meant
     assert len(request.bundles) == 1
 
 
-def test_a_gang_is_the_sum_of_its_bundles() -> None:
+def test_a_gang_is_the_sum_of_its_bundles():
     gang = PlacementGroupFactory([{"CPU": 1}, {"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 0.5}], strategy="SPREAD")
     assert gang.required_resources == {"CPU": 5, "GPU": 1.5}
     assert gang.head_cpus == 1
@@ -43,7 +40,7 @@ def test_a_gang_is_the_sum_of_its_bundles() -> None:
     assert PlacementGroupFactory([{}, {"CPU": 1}]).head_bundle_is_empty
 
 
-def test_requests_compare_by_value_and_survive_pickling() -> None:
+def test_requests_compare_by_value_and_survive_pickling():
     one, other = Resources([{"CPU": 1, "GPU": 0.5}]), Resources([{"gpu": 0.5, "cpu": 1.0}])
     assert one == other
     assert hash(one) == hash(other)
@@ -51,7 +48,7 @@ def test_requests_compare_by_value_and_survive_pickling() -> None:
     assert one != Resources([{"CPU": 1}, {"GPU": 0.5}])
 
 
-def test_equal_requests_of_many_trials_are_one_object() -> None:
+def test_equal_requests_of_many_trials_are_one_object():
     request = Resources.of({"cpu": 2})
     assert Resources.of({"CPU": 2.0}) is request
     assert Resources.of({"cpu": 3}) is not request

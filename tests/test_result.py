@@ -1,12 +1,8 @@
 """Results as nested dicts, and as flat ones: their keys, their order, and what is left as it was."""
 
-from __future__ import annotations
-
 from collections import UserDict
-from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,7 +11,7 @@ from minitune.result import MISSING, assign, complete, flat_row, flatten, lookup
 LIST = [1, 2]
 
 
-class Named(UserDict):  # type: ignore[type-arg]
+class Named(UserDict):
     """A mapping that is no dict."""
 
 
@@ -39,13 +35,13 @@ class Named(UserDict):  # type: ignore[type-arg]
     ],
 )
 @pytest.mark.parametrize("kind", [dict, Named])
-def test_levels_become_parts_of_names(nested: dict[Any, Any], flat: dict[str, Any], kind: Any) -> None:
+def test_levels_become_parts_of_names(nested, flat, kind):
     found = flatten(kind(nested))
     assert list(found.items()) == list(flat.items())
     assert type(found) is dict
 
 
-def test_levels_are_joined_by_any_delimiter() -> None:
+def test_levels_are_joined_by_any_delimiter():
     for nested in ({"a": {"x": 1}}, {"a": {"x": {"y": 1}}}, {"a": {"x": [1]}}):
         (name,) = flatten(nested, ".")
         assert name.startswith("a.x")
@@ -53,16 +49,16 @@ def test_levels_are_joined_by_any_delimiter() -> None:
 
 
 @pytest.mark.parametrize("result", [{"a": 1}, {"a": {"x": 1}, "b": 1}, {"a": {"x": {"y": 1}}}, {"a": {"x": [1]}}])
-def test_a_flat_result_is_a_copy(result: dict[str, Any]) -> None:
+def test_a_flat_result_is_a_copy(result):
     before = repr(result)
     flat = flatten(result)
     flat.clear()
     assert repr(result) == before
 
 
-def test_a_result_may_be_deep_but_not_endless() -> None:
-    def nested(levels: int) -> dict[str, Any]:
-        result: dict[str, Any] = {"x": 1}
+def test_a_result_may_be_deep_but_not_endless():
+    def nested(levels):
+        result = {"x": 1}
         for _ in range(levels):
             result = {"a": result}
         return result
@@ -73,7 +69,7 @@ def test_a_result_may_be_deep_but_not_endless() -> None:
         flatten(nested(2_600))
 
 
-def test_a_row_has_plain_metrics_first_and_no_empty_levels() -> None:
+def test_a_row_has_plain_metrics_first_and_no_empty_levels():
     result = {"a": {"x": 1, "none": {}}, "b": 2, "c": {}, "d": [3], "e": Named(y=4), "f": Named()}
     assert list(flat_row(result).items()) == [("b", 2), ("d", [3]), ("a/x", 1), ("e/y", 4)]
     assert flat_row({"a": {"x": 1}}, ".") == {"a.x": 1}
@@ -93,25 +89,25 @@ class Scalar:
 
     shape = ()
 
-    def __init__(self, value: Any):
+    def __init__(self, value):
         self.value = value
 
-    def item(self) -> Any:
+    def item(self):
         return self.value
 
-    def tolist(self) -> Any:
+    def tolist(self):
         return self.value
 
-    def __hash__(self) -> int:
+    def __hash__(self):
         return hash(self.value)
 
 
 class Mute:
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
 
-PLAIN: list[dict[Any, Any]] = [
+PLAIN = [
     {},
     {"a": 1, "b": LIST},
     {3: 1, 2.5: 1, True: 1, None: 1, b"b": 1, ("a", 1): 1, -(2**63): 1},
@@ -120,7 +116,7 @@ PLAIN: list[dict[Any, Any]] = [
 
 
 @pytest.mark.parametrize("metrics", PLAIN)
-def test_metrics_with_plain_keys_stay_the_same_object(metrics: dict[Any, Any]) -> None:
+def test_metrics_with_plain_keys_stay_the_same_object(metrics):
     assert with_plain_keys(metrics) is metrics
 
 
@@ -138,9 +134,9 @@ def test_metrics_with_plain_keys_stay_the_same_object(metrics: dict[Any, Any]) -
     ],
 )
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_any_other_key_becomes_a_plain_one_at_each_level(key: Any, plain: Any, depth: int) -> None:
-    metrics: dict[Any, Any] = {key: 1, "b": LIST}
-    expected: dict[Any, Any] = {plain: 1, "b": LIST}
+def test_any_other_key_becomes_a_plain_one_at_each_level(key, plain, depth):
+    metrics = {key: 1, "b": LIST}
+    expected = {plain: 1, "b": LIST}
     for _ in range(depth):
         metrics, expected = {"in": metrics, "c": Named(x=2)}, {"in": expected, "c": {"x": 2}}
     before = repr(metrics)
@@ -162,13 +158,13 @@ def test_any_other_key_becomes_a_plain_one_at_each_level(key: Any, plain: Any, d
         ({"a": {str: 1, str(str): 2}}, "must have its own text"),
     ],
 )
-def test_a_key_without_a_text_of_its_own_is_refused(metrics: dict[Any, Any], text: str) -> None:
+def test_a_key_without_a_text_of_its_own_is_refused(metrics, text):
     with pytest.raises(TypeError, match=text):
         with_plain_keys(metrics)
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
-RESULT: dict[str, Any] = {
+RESULT = {
     "loss": 1,
     "eval": {"loss": 2, "deep": {"x": 3}, "none": {}},
     "a/b": 4,
@@ -194,12 +190,12 @@ RESULT: dict[str, Any] = {
         ("a", MISSING),
     ],
 )
-def test_a_metric_is_found_by_its_flat_name(name: str, value: Any) -> None:
+def test_a_metric_is_found_by_its_flat_name(name, value):
     assert lookup(RESULT, name) == value
 
 
 @pytest.mark.parametrize("name", ["loss", "eval/loss", "eval/deep/x", "a/b"])
-def test_a_metric_is_replaced_by_its_flat_name_in_copies(name: str) -> None:
+def test_a_metric_is_replaced_by_its_flat_name_in_copies(name):
     result = dict(RESULT)
     before = repr(RESULT)
     assert assign(result, name, 9)
@@ -208,20 +204,20 @@ def test_a_metric_is_replaced_by_its_flat_name_in_copies(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["x", "eval/x", "eval/deep/y", "a/c", "eval/", "loss/x"])
-def test_a_metric_that_is_not_there_is_not_added(name: str) -> None:
+def test_a_metric_that_is_not_there_is_not_added(name):
     result = dict(RESULT)
     assert not assign(result, name, 9)
     assert result == RESULT
 
 
-def test_of_two_levels_that_begin_alike_the_right_one_is_changed() -> None:
-    result: dict[str, Any] = {"a": {"x": 1}, "a/b": {"x": 2}, "ab": {"x": 3}}
+def test_of_two_levels_that_begin_alike_the_right_one_is_changed():
+    result = {"a": {"x": 1}, "a/b": {"x": 2}, "ab": {"x": 3}}
     assert assign(result, "a/b/x", 9)
     assert assign(result, "ab/x", 8)
     assert result == {"a": {"x": 1}, "a/b": {"x": 9}, "ab": {"x": 8}}
 
 
-def test_a_flat_result_becomes_nested_again() -> None:
+def test_a_flat_result_becomes_nested_again():
     assert unflatten({"a/b/c": 1, "a/d": 2, "e": 3}) == {"a": {"b": {"c": 1}, "d": 2}, "e": 3}
     assert unflatten({"a.b": 1, "c/d": 2}, ".") == {"a": {"b": 1}, "c/d": 2}
     assert unflatten(MappingProxyType({"a/b": 1})) == {"a": {"b": 1}}
@@ -239,9 +235,9 @@ def test_a_flat_result_becomes_nested_again() -> None:
         ({}, ["config"]),
     ],
 )
-def test_a_complete_result_has_the_configuration_in_its_place(metrics: dict[str, Any], order: list[str]) -> None:
+def test_a_complete_result_has_the_configuration_in_its_place(metrics, order):
     config = {"lr": 1}
-    before: Mapping[str, Any] = dict(metrics)
+    before = dict(metrics)
     result = complete(metrics, config)
     assert list(result) == order
     assert result["config"] is config

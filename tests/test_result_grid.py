@@ -1,13 +1,10 @@
 """ResultGrid and Result."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import deciding, fit, report_n, report_state, restore, restored_state
@@ -17,7 +14,6 @@ from minitune import (
     ExperimentAnalysis,
     Result,
     ResultGrid,
-    Trial,
     TrialError,
     get_context,
     grid_search,
@@ -27,7 +23,7 @@ from minitune import (
 from minitune.experiment.decision import Decision
 
 
-def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
+def test_a_grid_is_a_sequence_in_order_of_submission(grid):
     assert [result.config["i"] for result in grid[:2]] == [0, 1]
     assert grid[-1].config["i"] == 2
     assert grid[1] in grid
@@ -36,7 +32,7 @@ def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
     assert Path(grid.experiment_path).name == "run"
 
 
-def test_trials_of_a_grid_can_be_grouped(grid: ResultGrid) -> None:
+def test_trials_of_a_grid_can_be_grouped(grid):
     analysis = grid._experiment_analysis  # the name that scripts for Ray Tune use
     assert isinstance(analysis, ExperimentAnalysis)
     assert [trial.config for trial in analysis.trials] == [result.config for result in grid]
@@ -46,18 +42,18 @@ def test_trials_of_a_grid_can_be_grouped(grid: ResultGrid) -> None:
     assert ResultGrid(some).get_best_result(scope="all").config["i"] == 1
 
 
-def test_the_file_system_of_a_result_is_local(grid: ResultGrid) -> None:
+def test_the_file_system_of_a_result_is_local(grid):
     for thing in (grid, grid[0]):
         with pytest.raises(AttributeError, match="local"):
             _ = thing.filesystem
 
 
-def test_values_that_are_not_finite_count_only_if_asked_for(grid: ResultGrid) -> None:
+def test_values_that_are_not_finite_count_only_if_asked_for(grid):
     assert grid.get_best_result().config["i"] == 0
     assert grid.get_best_result(filter_nan_and_inf=False).config["i"] == 2
 
 
-def test_a_nan_that_comes_first_is_beaten_by_nothing() -> None:
+def test_a_nan_that_comes_first_is_beaten_by_nothing():
     values = {0: math.nan, 1: 1.0}
     grid = fit(lambda config: {"loss": values[config["i"]]}, {"i": {"grid_search": [0, 1]}})
 
@@ -65,7 +61,7 @@ def test_a_nan_that_comes_first_is_beaten_by_nothing() -> None:
     assert grid.get_best_result("loss", "min").config["i"] == 1
 
 
-def test_an_unreported_metric_is_refused_with_some_of_the_reported_ones() -> None:
+def test_an_unreported_metric_is_refused_with_some_of_the_reported_ones():
     grid = fit(lambda config: {"loss": 1, "eval": {"acc": 2}, **{f"m{i}": i for i in range(30)}})
     with pytest.raises(RuntimeError, match=r"loss, .* m8 and 22 more\. Did you mean 'loss'\?$"):
         grid.get_best_result("lss", "min")
@@ -96,10 +92,8 @@ def test_an_unreported_metric_is_refused_with_some_of_the_reported_ones() -> Non
         ([1, 1], "_metric", "reported were: loss. Name the metric, such as metric='loss'"),
     ],
 )
-def test_missing_best_trial_is_explained(
-    values: list[Any], metric: str, text: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_missing_best_trial_is_explained(values, metric, text, caplog):
+    def train(config):
         value = values[config["i"]]
         if value is not ...:
             report({"loss": value})
@@ -121,7 +115,7 @@ def test_missing_best_trial_is_explained(
     assert said.removesuffix("; ") in logged
 
 
-def test_a_bare_number_has_no_name_of_its_own() -> None:
+def test_a_bare_number_has_no_name_of_its_own():
     grid = fit(lambda config: config["i"], {"i": {"grid_search": [2, 1]}})
     with pytest.raises(
         RuntimeError, match=r"has reported 'loss': the trainable returns a bare number. Return {'loss': "
@@ -130,7 +124,7 @@ def test_a_bare_number_has_no_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"mode": "max"}])
-def test_the_only_trial_is_the_best_one_but_not_by_a_metric_that_it_lacks(settings: dict[str, Any]) -> None:
+def test_the_only_trial_is_the_best_one_but_not_by_a_metric_that_it_lacks(settings):
     grid = fit(lambda config: {"loss": 1}, **settings)
     assert grid.get_best_result() is grid.get_best_result("loss") is grid[0]
     for mode in (None, "min"):
@@ -138,8 +132,8 @@ def test_the_only_trial_is_the_best_one_but_not_by_a_metric_that_it_lacks(settin
             grid.get_best_result("los", mode)
 
 
-def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_failed_trials_and_earlier_values_are_pointed_to():
+    def train(config):
         report({"loss": 1.0})
         report({"loss": math.nan})
         raise ValueError("diverged")
@@ -150,7 +144,7 @@ def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
     assert caught.value.__cause__ is grid.errors[0]
     assert grid.get_best_result("loss", "min", scope="all").metrics["config"] == {"i": 0}
 
-    def fails(config: dict[str, Any]) -> None:
+    def fails(config):
         if config["i"]:
             raise ValueError("at once")
         report({"acc": 1})
@@ -161,7 +155,7 @@ def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
         assert str(caught.value).count("failed") == 1
 
 
-def test_a_result_has_its_metrics_configuration_and_best_checkpoints(grid: ResultGrid) -> None:
+def test_a_result_has_its_metrics_configuration_and_best_checkpoints(grid):
     result = grid[0]
     assert result.metrics["config"] == result.config
     assert result.metrics["training_iteration"] == 3
@@ -174,8 +168,8 @@ def test_a_result_has_its_metrics_configuration_and_best_checkpoints(grid: Resul
     ("order", "keeps", "kept"),
     [("min", None, [9, 2, 3, 1]), ("max", None, [9, 1, 3, 2]), ("max", 2, [3, 2]), ("min", 2, [3, 1])],
 )
-def test_kept_checkpoints_are_ordered_by_their_score(order: str, keeps: int | None, kept: list[int]) -> None:
-    def saves(config: dict[str, Any]) -> None:
+def test_kept_checkpoints_are_ordered_by_their_score(order, keeps, kept):
+    def saves(config):
         for step, loss in ((9, math.nan), (1, 1.0), (2, 3.0), (3, 2.0)):
             report_state(step, {"loss": loss, "eval": {"step": step}})
 
@@ -187,15 +181,13 @@ def test_kept_checkpoints_are_ordered_by_their_score(order: str, keeps: int | No
     assert [metrics["eval"]["step"] for _, metrics in again.best_checkpoints] == kept
 
 
-def test_a_configuration_of_a_result_can_be_changed(grid: ResultGrid) -> None:
+def test_a_configuration_of_a_result_can_be_changed(grid):
     grid[0].config["i"] = "changed"
     assert grid._experiment_analysis.trials[0].config["i"] == 0
 
 
-def test_a_page_and_importances_are_those_of_the_objective_that_is_named(
-    grid: ResultGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
+def test_a_page_and_importances_are_those_of_the_objective_that_is_named(grid, tmp_path, monkeypatch):
+    asked = []
     monkeypatch.setattr(
         "minitune.visualization.importances.get_param_importances", lambda run, **goal: asked.append(goal)
     )
@@ -217,14 +209,12 @@ KEPT = [
     ("metric", "mode", "number"),
     [("loss", "min", 1), ("loss", "max", 0), ("eval/acc", "min", 0), ("eval/acc", "max", 1)],
 )
-def test_the_best_of_the_kept_checkpoints_is_that_with_the_best_finite_value(
-    metric: str, mode: str, number: int
-) -> None:
+def test_the_best_of_the_kept_checkpoints_is_that_with_the_best_finite_value(metric, mode, number):
     result = Result({"loss": 9}, None, None, "/run/a", best_checkpoints=KEPT)
     assert result.get_best_checkpoint(metric, mode) == KEPT[number][0]
 
 
-def test_a_result_without_a_fitting_checkpoint_says_what_there_is() -> None:
+def test_a_result_without_a_fitting_checkpoint_says_what_there_is():
     none = r"^/run/a has no checkpoint; a trial saves one by report\(..., checkpoint=...\)$"
     with pytest.raises(RuntimeError, match=none):
         Result({"loss": 9}, None, None, "/run/a").get_best_checkpoint("loss", "min")
@@ -236,7 +226,7 @@ def test_a_result_without_a_fitting_checkpoint_says_what_there_is() -> None:
         Result({}, None, None, "/run/a", best_checkpoints=KEPT).get_best_checkpoint("f1", "min")
 
 
-def test_a_result_of_nothing_is_empty_and_shares_nothing() -> None:
+def test_a_result_of_nothing_is_empty_and_shares_nothing():
     one, other = (Result(None, None, None, "/a") for _ in range(2))
     assert (one.metrics, one.config, one.best_checkpoints) == ({}, {}, [])
     assert (one.cpu_s, one.peak_bytes, one.checkpoint, one.error) == (None, None, None, None)
@@ -247,7 +237,7 @@ def test_a_result_of_nothing_is_empty_and_shares_nothing() -> None:
     assert Result({"config": {"x": 1}}, None, None, "/a", config={}).config == {}
 
 
-def test_the_text_of_a_result_has_no_automatic_keys() -> None:
+def test_the_text_of_a_result_has_no_automatic_keys():
     metrics = {"loss": 1, "pid": 2, "date": "x", "config": {}, "done": True, "trial_id": "t", "experiment_tag": "0"}
     result = Result(metrics, KEPT[0][0], ValueError("no"), "/a")
     shown = "{'loss': 1, 'done': True, 'trial_id': 't', 'experiment_tag': '0'}"
@@ -256,7 +246,7 @@ def test_the_text_of_a_result_has_no_automatic_keys() -> None:
     )
 
 
-def test_checkpoints_of_a_directory_are_ordered_by_number_with_the_metrics_that_are_known(tmp_path: Path) -> None:
+def test_checkpoints_of_a_directory_are_ordered_by_number_with_the_metrics_that_are_known(tmp_path):
     names = ["checkpoint_000010", "checkpoint_000002", "checkpoint_1000000", "checkpoint_12", "checkpoint_000003x"]
     for name in names:
         (tmp_path / name).mkdir()
@@ -278,7 +268,7 @@ def test_checkpoints_of_a_directory_are_ordered_by_number_with_the_metrics_that_
     assert (empty.metrics, empty.config, str(empty.error)) == ({}, {"x": 1}, "ValueError: no")
 
 
-def test_a_grid_counts_trials_by_their_ends(grid: ResultGrid) -> None:
+def test_a_grid_counts_trials_by_their_ends(grid):
     assert (len(grid), grid.num_errors, grid.num_terminated, grid.num_not_started) == (3, 1, 2, 0)
     assert [str(error) for error in grid.errors] == [str(grid[2].error)]
     assert grid.seed == ExperimentAnalysis(grid.experiment_path).seed
@@ -286,7 +276,7 @@ def test_a_grid_counts_trials_by_their_ends(grid: ResultGrid) -> None:
     assert (again.interrupted, grid.interrupted) == (True, False)
 
 
-def test_each_trial_has_its_best_row(grid: ResultGrid) -> None:
+def test_each_trial_has_its_best_row(grid):
     assert [row["loss"] for row in grid.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
     assert [row["loss"] for row in grid.get_rows("loss", "min")] == [1.0, 2.0, -math.inf]
     unknown = r"no trial of 3 has reported 'los'; reported were: loss, eval/step. Did you mean 'loss'\?"
@@ -296,8 +286,8 @@ def test_each_trial_has_its_best_row(grid: ResultGrid) -> None:
     assert [row["eval/step"] for row in grid.get_rows("loss")] == [2, 2, 1]
 
 
-def test_a_flag_of_an_early_report_has_a_best_row() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_flag_of_an_early_report_has_a_best_row():
+    def train(config):
         report({"loss": 2, "is_new": True})
         report({"loss": 1})
 
@@ -306,7 +296,7 @@ def test_a_flag_of_an_early_report_has_a_best_row() -> None:
     assert [row["loss"] for row in grid.get_rows("is_new")] == [1]
 
 
-def test_rows_need_no_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_need_no_loggers(monkeypatch):
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     grid = fit(report_n(3, a={"b": 1, "empty": {}}, none={}), {"x": 5})
     (row,) = grid.get_rows()
@@ -319,7 +309,7 @@ def test_rows_need_no_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- files of the user's own ------------------------------------------------------------------------------------------
 
 
-def writing_files_of_its_own(config: dict[str, Any]) -> None:
+def writing_files_of_its_own(config):
     """Its files have the names of those that loggers write."""
     directory = Path(get_context().get_trial_dir())
     for step in range(2):
@@ -330,7 +320,7 @@ def writing_files_of_its_own(config: dict[str, Any]) -> None:
         raise ValueError("at the end")
 
 
-def test_results_of_a_run_come_from_its_journal() -> None:
+def test_results_of_a_run_come_from_its_journal():
     grid = fit(writing_files_of_its_own, {"i": grid_search([0, 1])}, metric="loss", mode="min")
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
 
@@ -346,8 +336,8 @@ def test_results_of_a_run_come_from_its_journal() -> None:
     assert analysis.best_config == {"i": 0}
 
 
-def test_the_file_of_a_trial_that_has_reported_nothing_is_no_result() -> None:
-    def silent(config: dict[str, Any]) -> None:
+def test_the_file_of_a_trial_that_has_reported_nothing_is_no_result():
+    def silent(config):
         Path(get_context().get_trial_dir(), "result.json").write_text(json.dumps({"mine": 1}) + "\n")
         raise ValueError("before the first report")
 
@@ -359,14 +349,14 @@ def test_the_file_of_a_trial_that_has_reported_nothing_is_no_result() -> None:
 class Odd:
     """JSON cannot hold it."""
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "as text"
 
     __repr__ = __str__
 
 
-def test_values_are_plain_also_without_the_file() -> None:
-    def odd(config: dict[str, Any]) -> None:
+def test_values_are_plain_also_without_the_file():
+    def odd(config):
         report({"odd": Odd(), "pair": (1, math.inf), "by_number": {1: Odd()}, 2: 3})
 
     (result,) = fit(odd, {"thing": Odd()})
@@ -383,12 +373,12 @@ class Array:
     __array_interface__ = None
     size = 2
 
-    def tolist(self) -> list[int]:
+    def tolist(self):
         return [1, 2]
 
 
-def test_an_array_is_a_list_in_the_last_row_alone_too() -> None:
-    def reports_arrays(config: dict[str, Any]) -> None:
+def test_an_array_is_a_list_in_the_last_row_alone_too():
+    def reports_arrays(config):
         for _ in range(2):
             report({"array": Array()})
 
@@ -396,14 +386,14 @@ def test_an_array_is_a_list_in_the_last_row_alone_too() -> None:
     assert [row["array"] for row in (*grid[0].get_rows(), *grid.get_rows())] == [[1, 2]] * 3
 
 
-def test_a_line_of_the_file_counts_only_if_it_is_the_same_report() -> None:
+def test_a_line_of_the_file_counts_only_if_it_is_the_same_report():
     (result,) = fit(lambda config: {"odd": Odd()}, {})
     Path(result.path, "result.json").write_text(json.dumps({"odd": "mine", "training_iteration": 1}) + "\n")
     (row,) = result.get_rows()
     assert row["odd"] == "as text"
 
 
-def test_a_damaged_journal_leaves_the_files(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_journal_leaves_the_files(grid, caplog):
     rows = grid[0].get_rows()
     journal = Path(grid.experiment_path, "journal")
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -418,13 +408,13 @@ def test_a_damaged_journal_leaves_the_files(grid: ResultGrid, caplog: pytest.Log
 # -- from_path --------------------------------------------------------------------------------------------------------
 
 
-def everything(result: Result) -> tuple[Any, ...]:
+def everything(result):
     kept = [(checkpoint, metrics["eval"]) for checkpoint, metrics in result.best_checkpoints]
     return result.config, result.checkpoint, result.path, kept, result.get_rows()[:1], result.metrics["loss"]
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
-def test_a_result_can_be_read_from_its_directory(grid: ResultGrid) -> None:
+def test_a_result_can_be_read_from_its_directory(grid):
     assert everything(Result.from_path(Path(grid[0].path))) == everything(grid[0])
     assert math.isnan(Result.from_path(grid[1].path).metrics["loss"])
     failed = Result.from_path(grid[2].path)
@@ -435,7 +425,7 @@ def test_a_result_can_be_read_from_its_directory(grid: ResultGrid) -> None:
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
-def test_a_trial_directory_that_was_taken_out_of_its_run(grid: ResultGrid, tmp_path: Path) -> None:
+def test_a_trial_directory_that_was_taken_out_of_its_run(grid, tmp_path):
     results = []
     for i in range(3):
         shutil.copytree(grid[i].path, tmp_path / f"copy{i}")
@@ -448,12 +438,12 @@ def test_a_trial_directory_that_was_taken_out_of_its_run(grid: ResultGrid, tmp_p
     assert "two is too many" in str(results[2].error)
 
 
-def alone(result: Result, directory: Path) -> Path:
+def alone(result, directory):
     """The trial's directory, taken out of its run."""
     return Path(shutil.copytree(result.path, directory / Path(result.path).name))
 
 
-def test_a_torn_line_is_left_out(grid: ResultGrid, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_torn_line_is_left_out(grid, tmp_path, caplog):
     path = alone(grid[0], tmp_path) / "result.json"
     path.write_text(path.read_text()[:-20])
     with caplog.at_level(logging.WARNING, "minitune"):
@@ -461,13 +451,13 @@ def test_a_torn_line_is_left_out(grid: ResultGrid, tmp_path: Path, caplog: pytes
     assert f"line 3 of {path} is torn" in caplog.text
 
 
-def test_a_byte_that_is_no_text_does_not_hide_the_reports(tmp_path: Path) -> None:
+def test_a_byte_that_is_no_text_does_not_hide_the_reports(tmp_path):
     (tmp_path / "result.json").write_bytes(b'{"loss": 1, "note": "\xff"}\n{"loss": 2}\n')
     first, last = Result.from_path(tmp_path).get_rows()
     assert (first["loss"], first["note"], last["loss"]) == (1, "\ufffd", 2)
 
 
-def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path) -> None:
+def test_the_table_stands_in_for_missing_lines(grid, tmp_path):
     copies = [alone(result, tmp_path) for result in grid]
     for copy in copies:
         (copy / "result.json").unlink()
@@ -482,8 +472,8 @@ def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path)
     assert [result.config for result in read] == [result.config for result in grid]
 
 
-def test_a_metric_that_is_nan_all_the_time_is_none_nowhere() -> None:
-    def diverge(config: dict[str, Any]) -> None:
+def test_a_metric_that_is_nan_all_the_time_is_none_nowhere():
+    def diverge(config):
         for _ in range(2):
             report({"loss": math.nan, "deep": {"loss": math.nan}, "note": None})
 
@@ -495,8 +485,8 @@ def test_a_metric_that_is_nan_all_the_time_is_none_nowhere() -> None:
         assert row["note"] is None
 
 
-def test_a_trial_that_never_reported_has_its_id_and_error() -> None:
-    def failing(config: dict[str, Any]) -> None:
+def test_a_trial_that_never_reported_has_its_id_and_error():
+    def failing(config):
         if config["i"] == 0:
             raise KeyError("early")
         report({"a": 1})
@@ -508,19 +498,19 @@ def test_a_trial_that_never_reported_has_its_id_and_error() -> None:
     assert "KeyError" in str(read.error)
 
 
-def test_a_trial_that_failed_before_its_start_counts_as_failed_alone() -> None:
+def test_a_trial_that_failed_before_its_start_counts_as_failed_alone():
     asks = with_resources(report_n(1), lambda config: {"cpu": config["cpus"]})
     grid = fit(asks, {"cpus": grid_search([1, 1000])})
     assert (grid.num_terminated, grid.num_errors, grid.num_not_started) == (1, 1, 0)
 
 
-def test_the_best_row_has_the_configuration_of_its_report() -> None:
+def test_the_best_row_has_the_configuration_of_its_report():
     """The scheduler changes the configuration after the first report, which was the best one."""
 
-    def explore(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+    def explore(context, trial, result):
         return Decision("PAUSE", exploit=(trial, {"a": 2})) if result["n"] == 1 else "CONTINUE"
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         for n in range(restored_state() + 1, 3):
             report_state(n, {"loss": config["a"], "n": n})
 
@@ -530,8 +520,8 @@ def test_the_best_row_has_the_configuration_of_its_report() -> None:
         assert (row["loss"], row["config/a"]) == (value, value)
 
 
-def test_rows_have_the_real_values_of_the_last_configuration() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_rows_have_the_real_values_of_the_last_configuration():
+    def train(config):
         report({"loss": 1})
         report({"loss": 2})
 

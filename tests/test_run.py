@@ -9,7 +9,6 @@ import tempfile
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import SavedCounter, fit, listening, run_path, virtual_executor
@@ -24,7 +23,6 @@ from minitune import (
     RunConfig,
     Searcher,
     Trainable,
-    Trial,
     TuneError,
     Tuner,
     get_checkpoint,
@@ -40,16 +38,16 @@ from minitune.search import ConcurrencyLimiter
 pytestmark = pytest.mark.usefixtures("inline")
 
 
-def storage() -> Path:
+def storage():
     return Path(os.environ["MINITUNE_STORAGE_PATH"])
 
 
-def count(config: dict[str, Any]) -> None:
+def count(config):
     for i in range(1, 4):
         report({"n": i, "score": i * config.get("x", 1)})
 
 
-def test_a_function_runs_over_a_grid() -> None:
+def test_a_function_runs_over_a_grid():
     analysis = run(count, name="exp", config={"x": grid_search([1, 2])}, metric="score", mode="max", verbose=0)
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
     assert analysis.best_config == {"x": 2}
@@ -57,18 +55,18 @@ def test_a_function_runs_over_a_grid() -> None:
 
 
 @pytest.mark.parametrize("stop", [{"n": 2}, lambda trial_id, result: result["n"] >= 2])
-def test_a_run_stops_at_its_criterion(stop: Any) -> None:
+def test_a_run_stops_at_its_criterion(stop):
     (trial,) = run(count, stop=stop, verbose=0).trials
     assert trial.last_result["n"] == 2
     assert trial.stopping_criterion == (stop if isinstance(stop, dict) else {})
 
 
-def test_a_limit_may_be_a_pair() -> None:
+def test_a_limit_may_be_a_pair():
     (trial,) = run(Steps, stop={"loss": ("<=", 1)}, verbose=0).trials
     assert trial.last_result["n"] == 2
 
 
-def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "with space"
     (trial,) = run(count, name="one", storage_path=path.as_uri(), verbose=0).trials
@@ -80,13 +78,13 @@ def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkey
 
 
 class Steps(SavedCounter):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         result = super().step()
         return {**result, "loss": (self.n - 3) ** 2}
 
 
-def fails_once(directory: Path) -> Any:
-    def trainable(config: dict[str, Any]) -> None:
+def fails_once(directory):
+    def trainable(config):
         marker = directory / "failed"
         if not marker.exists():
             marker.touch()
@@ -97,16 +95,16 @@ def fails_once(directory: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", ["max_failures", "max_retries"])
-def test_a_failed_trial_is_retried_as_often_as_allowed(tmp_path: Path, name: str) -> None:
-    (trial,) = run(fails_once(tmp_path), verbose=0, **{name: 1}).trials  # type: ignore[arg-type]
+def test_a_failed_trial_is_retried_as_often_as_allowed(tmp_path, name):
+    (trial,) = run(fails_once(tmp_path), verbose=0, **{name: 1}).trials
     assert trial.status == "TERMINATED"
 
 
-def broken(config: dict[str, Any]) -> None:
+def broken(config):
     raise KeyError("broken on purpose")
 
 
-def test_failed_trials_raise_unless_told_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_trials_raise_unless_told_otherwise(caplog):
     with pytest.raises(TuneError, match="Trials did not complete") as info:
         run(broken, verbose=0)
     assert [trial.status for trial in info.value.args[1]] == ["ERROR"]
@@ -115,13 +113,13 @@ def test_failed_trials_raise_unless_told_otherwise(caplog: pytest.LogCaptureFixt
     assert caplog.messages[-1].startswith("1 of 1 trials failed: 1 x KeyError: 'broken on purpose' (")
 
 
-def test_fail_fast_raises_the_error_of_the_trial() -> None:
+def test_fail_fast_raises_the_error_of_the_trial():
     with pytest.raises(KeyError, match="broken on purpose"):
         run(broken, fail_fast="raise", verbose=0)
 
 
-def test_a_context_that_the_user_has_suppressed_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def suppresses(config: dict[str, Any]) -> None:
+def test_a_context_that_the_user_has_suppressed_stays_out(monkeypatch):
+    def suppresses(config):
         try:
             raise KeyError("of no interest")
         except KeyError:
@@ -133,23 +131,23 @@ def test_a_context_that_the_user_has_suppressed_stays_out(monkeypatch: pytest.Mo
     assert "of no interest" not in "".join(traceback.format_exception(caught.value))
 
 
-def from_start(config: dict[str, Any]) -> None:
+def from_start(config):
     checkpoint = get_checkpoint()
     report({"n": int(Path(checkpoint.path, "n").read_text()) if checkpoint else 0})
 
 
 @pytest.mark.parametrize("kind", [str, Path, Checkpoint])
-def test_restore_is_the_first_checkpoint_of_every_trial(tmp_path: Path, kind: Any) -> None:
+def test_restore_is_the_first_checkpoint_of_every_trial(tmp_path, kind):
     (tmp_path / "n").write_text("7")
     trials = run(from_start, restore=kind(tmp_path), num_samples=2, verbose=0).trials
     assert [trial.last_result["n"] for trial in trials] == [7, 7]
 
 
-def test_every_attempt_of_a_trial_starts_from_restore(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_attempt_of_a_trial_starts_from_restore(tmp_path, caplog):
     (tmp_path / "n").write_text("7")
     num_left = [3]
 
-    def fails_at_first(config: dict[str, Any]) -> None:
+    def fails_at_first(config):
         from_start(config)
         num_left[0] -= 1
         if num_left[0] >= 0:
@@ -167,16 +165,16 @@ def test_every_attempt_of_a_trial_starts_from_restore(tmp_path: Path, caplog: py
 
 
 class Numbers(Searcher):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.next = 0
 
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         self.next += 1
         return {"x": self.next}
 
 
-def test_two_limits_of_running_trials_must_not_contradict_each_other() -> None:
+def test_two_limits_of_running_trials_must_not_contradict_each_other():
     limited = ConcurrencyLimiter(Numbers(), max_concurrent=3)
     with pytest.raises(ValueError, match="max_concurrent_trials must not contradict the ConcurrencyLimiter"):
         run(count, search_alg=limited, max_concurrent_trials=2, verbose=0)
@@ -187,16 +185,14 @@ def test_two_limits_of_running_trials_must_not_contradict_each_other() -> None:
 # -- resources -----------------------------------------------------------------------------------------------------
 
 
-def test_a_trial_gets_the_resources_that_it_asks_for() -> None:
+def test_a_trial_gets_the_resources_that_it_asks_for():
     (trial,) = run(count, verbose=0).trials
     assert trial.placement_group_factory.required_resources == {"CPU": 1}
     (trial,) = run(count, resources_per_trial={"cpu": 2}, verbose=0).trials
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
 
 
-def test_gpus_that_no_trial_asks_for_are_pointed_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_gpus_that_no_trial_asks_for_are_pointed_out(monkeypatch, caplog):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
     for request in ({"cpu": 1, "gpu": 0.5}, lambda config: {"cpu": 1}):
         run(with_resources(count, request), verbose=0)
@@ -205,7 +201,7 @@ def test_gpus_that_no_trial_asks_for_are_pointed_out(
     assert caplog.text.count("this machine has GPUs, but the trials do not ask for one") == 1
 
 
-def test_resources_that_are_set_in_two_places_are_refused() -> None:
+def test_resources_that_are_set_in_two_places_are_refused():
     with pytest.raises(TuneError, match="resources are set twice"):
         run(with_resources(count, {"cpu": 1}), resources_per_trial={"cpu": 2}, verbose=0)
 
@@ -214,17 +210,17 @@ class Asks(Steps):
     """Asks for what its configuration says, or leaves it to the run."""
 
     @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+    def default_resource_request(cls, config):
         return config["asks"]
 
 
 class AsksForTwo(Steps):
     @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+    def default_resource_request(cls, config):
         return {"cpu": 2}
 
 
-def test_a_class_may_leave_its_resources_to_the_run() -> None:
+def test_a_class_may_leave_its_resources_to_the_run():
     (trial,) = run(Asks, config={"asks": None}, resources_per_trial={"cpu": 2}, stop={"n": 1}, verbose=0).trials
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
     space = {"asks": grid_search([None, {"cpu": 2}])}
@@ -237,10 +233,10 @@ def test_a_class_may_leave_its_resources_to_the_run() -> None:
 # -- one object in two runs ----------------------------------------------------------------------------------------
 
 
-def test_plug_ins_may_serve_two_runs() -> None:
+def test_plug_ins_may_serve_two_runs():
     search_alg = BasicVariantGenerator(random_state=3)
     scheduler = ASHAScheduler(max_t=10, grace_period=1)
-    settings: dict[str, Any] = {
+    settings = {
         "config": {"x": uniform(0, 1)},
         "search_alg": search_alg,
         "scheduler": scheduler,
@@ -254,7 +250,7 @@ def test_plug_ins_may_serve_two_runs() -> None:
     assert [trial.config for trial in first.trials] == [trial.config for trial in second.trials]
 
 
-def test_a_searcher_may_serve_several_runs() -> None:
+def test_a_searcher_may_serve_several_runs():
     searcher = Numbers()
     configs = [[t.config for t in run(count, search_alg=searcher, num_samples=2, verbose=0).trials] for _ in range(3)]
     assert configs == [[{"x": 1}, {"x": 2}]] * 3
@@ -266,19 +262,19 @@ class Unhashable(Numbers):
 
     step: int = 1
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         Numbers.__init__(self)
 
 
-def test_a_plug_in_need_not_be_hashable() -> None:
+def test_a_plug_in_need_not_be_hashable():
     searcher = Unhashable()
     assert [len(run(count, search_alg=searcher, verbose=0).trials) for _ in range(2)] == [1, 1]
 
 
-def test_a_plug_in_that_cannot_be_copied_serves_one_run() -> None:
+def test_a_plug_in_that_cannot_be_copied_serves_one_run():
     searcher = Numbers()
     with tempfile.TemporaryFile() as file:
-        searcher.file = file  # type: ignore[attr-defined]
+        searcher.file = file
         run(count, search_alg=searcher, verbose=0)
         with pytest.raises(ValueError, match="was used by an earlier run and cannot be copied"):
             run(count, search_alg=searcher, verbose=0)
@@ -288,7 +284,7 @@ def test_a_plug_in_that_cannot_be_copied_serves_one_run() -> None:
 
 
 @pytest.mark.parametrize("resume", [True, "AUTO"])
-def test_a_run_is_resumed_by_its_name(tmp_path: Path, resume: bool | str) -> None:
+def test_a_run_is_resumed_by_its_name(tmp_path, resume):
     trainable = fails_once(tmp_path)
     (failed,) = run(trainable, name="again", resume=resume, raise_on_failed_trial=False, verbose=0).trials
     assert failed.status == "ERROR"
@@ -301,7 +297,7 @@ def test_a_run_is_resumed_by_its_name(tmp_path: Path, resume: bool | str) -> Non
 class FailsAtFive(Steps):
     """Fails once at its fifth step, by the marker in its configuration."""
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         marker = Path(self.config["marker"])
         if self.n == 4 and not marker.exists():
             marker.touch()
@@ -314,10 +310,8 @@ class FailsAtFive(Steps):
     [({}, 2), ({"checkpoint_config": CheckpointConfig(num_to_keep=1, checkpoint_frequency=1)}, 1)],
     ids=["as before", "as given"],
 )
-def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(
-    tmp_path: Path, again: dict[str, Any], kept: int
-) -> None:
-    same: dict[str, Any] = {"name": "again", "stop": {"n": 8}, "raise_on_failed_trial": False, "verbose": 0}
+def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(tmp_path, again, kept):
+    same = {"name": "again", "stop": {"n": 8}, "raise_on_failed_trial": False, "verbose": 0}
     same["config"] = {"marker": str(tmp_path / "marker")}
     run(FailsAtFive, checkpoint_config=CheckpointConfig(num_to_keep=2, checkpoint_frequency=1), **same)
     (trial,) = run(FailsAtFive, resume="AUTO+ERRORED", **same, **again).trials
@@ -325,18 +319,14 @@ def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(
     assert [saved.progress.metrics["n"] for saved in trial.checkpoints] == [7, 8][-kept:]
 
 
-def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(tmp_path, caplog):
     run(fails_once(tmp_path), name="again", raise_on_failed_trial=False, verbose=0)
     (storage() / "again" / "tuner.pkl").write_bytes(b"damaged")
     assert run(fails_once(tmp_path), name="again", resume="AUTO+ERRORED", verbose=0).trials[0].status == "TERMINATED"
     assert sum("does not say which checkpoints were kept" in message for message in caplog.messages) == 1
 
 
-def test_a_resume_with_another_python_is_pointed_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_resume_with_another_python_is_pointed_out(monkeypatch, caplog):
     run(count, name="again", verbose=0)
     this = ".".join(platform.python_version_tuple()[:2])
     monkeypatch.setattr(platform, "python_version", lambda: f"{this}.99")
@@ -347,11 +337,11 @@ def test_a_resume_with_another_python_is_pointed_out(
     assert "and resumes with Python 3.99.0; its pickled values may not load" in caplog.text
 
 
-def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_another(**info: Any) -> None:
+def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch):
+    def run_another(**info):
         paths.append(run(count, verbose=0).experiment_path)
 
-    paths: list[str] = []
+    paths = []
     monkeypatch.setenv("MINITUNE_RESUME", "1")
     paths.append(run(count, callbacks=[listening(on_trial_complete=run_another)], verbose=0).experiment_path)
     assert len(set(paths)) == 2
@@ -368,9 +358,7 @@ def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch: pyte
         ("path", [*sys.path, None], rf"sys.path must hold texts only, but sys.path\[{len(sys.path)}\] is None"),
     ],
 )
-def test_settings_that_workers_cannot_inherit_are_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, values: Any, text: str
-) -> None:
+def test_settings_that_workers_cannot_inherit_are_named(monkeypatch, name, values, text):
     monkeypatch.delenv("MINITUNE_EXECUTOR", raising=False)
     monkeypatch.setattr(sys, name, values)
     for takes in (lambda: run(count, verbose=0), Tuner(count, run_config=RunConfig(verbose=0)).fit):
@@ -380,19 +368,19 @@ def test_settings_that_workers_cannot_inherit_are_named(
     assert run_inline(count)[0].last_result["n"] == 3
 
 
-def run_inline(trainable: Any) -> list[Trial]:
+def run_inline(trainable):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINITUNE_EXECUTOR", "inline")
         return run(trainable, verbose=0).trials
 
 
-def test_paths_that_python_passes_over_are_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_paths_that_python_passes_over_are_no_error(monkeypatch, tmp_path):
     monkeypatch.delenv("MINITUNE_EXECUTOR", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
     assert run(count, verbose=0).trials[0].last_result["n"] == 3
 
 
-def test_a_relative_path_needs_a_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_relative_path_needs_a_working_directory(monkeypatch, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -417,32 +405,30 @@ def test_a_relative_path_needs_a_working_directory(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("variable", ["MINITUNE_TRIAL_ID_PREFIX", "_TEST_TUNE_TRIAL_UUID"])
-def test_a_variable_sets_the_prefix_of_trial_ids(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_a_variable_sets_the_prefix_of_trial_ids(monkeypatch, variable):
     monkeypatch.setenv(variable, "mine")
     trials = run(count, num_samples=2, verbose=0).trials
     assert [trial.trial_id for trial in trials] == ["mine_00000", "mine_00001"]
 
 
 @pytest.mark.parametrize(("ahead", "drawn"), [("3", 4 + 3), ("auto", 20)])
-def test_a_variable_sets_how_many_trials_are_drawn_ahead(
-    monkeypatch: pytest.MonkeyPatch, ahead: str, drawn: int
-) -> None:
+def test_a_variable_sets_how_many_trials_are_drawn_ahead(monkeypatch, ahead, drawn):
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", ahead)
-    seen: list[int] = []
+    seen = []
     spy = listening(on_trial_start=lambda trials, **info: seen.append(len(trials)))
     run(count, num_samples=20, callbacks=[spy], verbose=0)
     assert seen[0] == drawn
 
 
 class LoadsBadly(Steps):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         result = super().step()
         if self.n == 2 and not os.path.exists(self.config["marker"]):
             Path(self.config["marker"]).touch()
             raise RuntimeError("once, after a checkpoint")
         return result
 
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def load_checkpoint(self, checkpoint):
         tries = Path(self.config["marker"])
         tries.write_text(tries.read_text() + "x")
         if len(tries.read_text()) <= 2:
@@ -451,9 +437,7 @@ class LoadsBadly(Steps):
 
 
 @pytest.mark.parametrize(("retries", "status"), [("2", "TERMINATED"), ("1", "ERROR")])
-def test_failed_restores_that_do_not_count(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retries: str, status: str
-) -> None:
+def test_failed_restores_that_do_not_count(monkeypatch, tmp_path, retries, status):
     monkeypatch.setenv("TUNE_RESTORE_RETRY_NUM", retries)
     (trial,) = run(
         LoadsBadly,
@@ -470,7 +454,7 @@ def test_failed_restores_that_do_not_count(
 class LoadsBadlyTwice(Steps):
     """Fails at steps 2 and 4, with a checkpoint before it; after each failure the first restore fails."""
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         marker = Path(self.config["marker"])
         result = super().step()
         if self.n % 2 == 0 and not marker.with_suffix(f".{self.n}").exists():
@@ -479,7 +463,7 @@ class LoadsBadlyTwice(Steps):
             raise RuntimeError("once, after a checkpoint")
         return result
 
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def load_checkpoint(self, checkpoint):
         marker = Path(self.config["marker"])
         if marker.exists():
             marker.unlink()
@@ -487,7 +471,7 @@ class LoadsBadlyTwice(Steps):
         super().load_checkpoint(checkpoint)
 
 
-def test_only_failed_restores_in_a_row_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_failed_restores_in_a_row_are_counted_together(monkeypatch, tmp_path):
     monkeypatch.setenv("MINITUNE_RESTORE_RETRY_NUM", "1")
     (trial,) = run(
         LoadsBadlyTwice,
@@ -500,7 +484,7 @@ def test_only_failed_restores_in_a_row_are_counted_together(monkeypatch: pytest.
     assert trial.status == "TERMINATED"
 
 
-def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_is_as_good_as_none(monkeypatch):
     """In a shell, `VARIABLE= command` is the way to be rid of one; the older name of the setting counts then."""
     monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "")
     monkeypatch.setenv("_TEST_TUNE_TRIAL_UUID", "old")
@@ -510,22 +494,20 @@ def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -
 class Resets(Trainable):
     """Takes one second to become another trial."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.resets = 0
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {"resets": self.resets, "done": True}
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         clock.current.sleep(1.0)
         self.resets += 1
         return True
 
 
 @pytest.mark.parametrize(("limit", "resets"), [("0.5", [0, 0]), ("1.5", [0, 1])])
-def test_a_variable_sets_how_long_a_worker_has_for_its_next_trial(
-    monkeypatch: pytest.MonkeyPatch, limit: str, resets: list[int]
-) -> None:
+def test_a_variable_sets_how_long_a_worker_has_for_its_next_trial(monkeypatch, limit, resets):
     monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", limit)
     grid = fit(Resets, num_samples=2, reuse_actors=True, executor=virtual_executor(1))
     assert [result.metrics["resets"] for result in grid] == resets

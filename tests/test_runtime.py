@@ -1,7 +1,5 @@
 """init, shutdown, put, get and the totals of resources."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 

@@ -1,11 +1,8 @@
 """A script that a test starts is a file in a folder `scripts`, where a linter reads it, and not a string."""
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +22,14 @@ SHORT = 3
 LIKELY = re.compile(r"""(?:^|['"]|\\n)\s*(?:import|from|def|async) """, flags=re.MULTILINE)
 
 
-def may_have_scripts(source: str) -> bool:
+def may_have_scripts(source):
     """Whether a line of a string may begin as an import or a function does. Only then the source is parsed."""
     outside = re.sub(r"^ *(?:import|from|def|async) ", "", source, flags=re.MULTILINE)
     within = source.split('"""')[1::2] + source.split("'''")[1::2]
     return any(LIKELY.search(text) for text in (outside, *within))
 
 
-def scripts_in(source: str) -> Iterator[int]:
+def scripts_in(source):
     """The lines at which a string begins that is a longer script: it imports something or has a function."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -45,7 +42,7 @@ def scripts_in(source: str) -> Iterator[int]:
             yield node.lineno
 
 
-def is_script(text: str) -> bool:
+def is_script(text):
     try:
         tree = ast.parse(textwrap.dedent(text))
     except (SyntaxError, ValueError):
@@ -54,7 +51,7 @@ def is_script(text: str) -> bool:
     return any(isinstance(node, kinds) for node in ast.walk(tree))
 
 
-def test_no_string_of_a_test_is_a_script() -> None:
+def test_no_string_of_a_test_is_a_script():
     files = [path for path in TESTS.rglob("*.py") if path.relative_to(TESTS).as_posix() not in DATA]
     sources = {path: path.read_text(encoding="utf-8") for path in files}
     found = [
@@ -63,7 +60,7 @@ def test_no_string_of_a_test_is_a_script() -> None:
     assert found == [], f"put them into files in {TESTS / '...' / 'scripts'}, or say in DATA why they are none"
 
 
-def test_each_file_with_code_as_data_still_has_some() -> None:
+def test_each_file_with_code_as_data_still_has_some():
     assert [name for name in DATA if not list(scripts_in((TESTS / name).read_text(encoding="utf-8")))] == []
 
 
@@ -78,6 +75,6 @@ def test_each_file_with_code_as_data_still_has_some() -> None:
         ("'a text that has\\nlines\\nand\\nno import os\\n'", False),
     ],
 )
-def test_a_string_is_a_script_if_it_has_four_lines_and_imports_or_defines(string: str, is_found: bool) -> None:
+def test_a_string_is_a_script_if_it_has_four_lines_and_imports_or_defines(string, is_found):
     assert list(scripts_in(f"code = {string}")) == [1] * is_found
     assert may_have_scripts(f"code = {string}") >= is_found

@@ -1,7 +1,5 @@
 """Settings: which variable decides, what is no number, and which names are told to be misspelt."""
 
-from __future__ import annotations
-
 import logging
 import os
 
@@ -23,7 +21,7 @@ OF_RAY = [(name, entry.also[0]) for name, entry in SETTINGS.items() if entry.als
 
 
 @pytest.fixture(autouse=True)
-def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_set(monkeypatch):
     for name, entry in SETTINGS.items():
         for variable in (f"MINITUNE_{name}", *entry.also):
             monkeypatch.delenv(variable, raising=False)
@@ -31,9 +29,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("name", "of_ray"), OF_RAY)
-def test_a_setting_is_read_from_its_own_variable_then_from_that_of_ray(
-    name: str, of_ray: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_setting_is_read_from_its_own_variable_then_from_that_of_ray(name, of_ray, monkeypatch):
     own = f"MINITUNE_{name}"
     assert (setting(name), variable_of(name)) == (SETTINGS[name].default, own)
     monkeypatch.setenv(of_ray, " 7 ")
@@ -44,7 +40,7 @@ def test_a_setting_is_read_from_its_own_variable_then_from_that_of_ray(
     assert (setting(name), variable_of(name)) == ("7", of_ray), "a blank one is not set"
 
 
-def test_a_setting_may_be_read_from_other_variables_than_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_may_be_read_from_other_variables_than_those_of_the_process(monkeypatch):
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
     assert setting("EXECUTOR", {"MINITUNE_EXECUTOR": "ray"}) == "ray"
     assert setting("EXECUTOR", {}) == ""
@@ -65,13 +61,13 @@ def test_a_setting_may_be_read_from_other_variables_than_those_of_the_process(mo
         (" off ", False),
     ],
 )
-def test_a_switch_is_off_by_the_words_for_off(monkeypatch: pytest.MonkeyPatch, text: str, expected: bool) -> None:
+def test_a_switch_is_off_by_the_words_for_off(monkeypatch, text, expected):
     monkeypatch.setenv("MINITUNE_TRUST", text)
     assert is_on("TRUST") is expected
     assert is_on("TRUST", {}) is False
 
 
-def test_ray_tunes_variable_counts_if_ours_is_empty() -> None:
+def test_ray_tunes_variable_counts_if_ours_is_empty():
     rays = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
     own = "MINITUNE_NOSET_CUDA_VISIBLE_DEVICES"
     assert is_on("NOSET_CUDA_VISIBLE_DEVICES", {rays: "1", own: ""})
@@ -79,7 +75,7 @@ def test_ray_tunes_variable_counts_if_ours_is_empty() -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_number_must_not_be_negative_before_a_run_begins(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_must_not_be_negative_before_a_run_begins(name, monkeypatch):
     check_numbers()
     for good in ("0", "2.5", "1e3"):
         monkeypatch.setenv(f"MINITUNE_{name}", good)
@@ -92,7 +88,7 @@ def test_a_number_must_not_be_negative_before_a_run_begins(name: str, monkeypatc
                 check()
 
 
-def test_the_error_names_the_variable_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_variable_that_was_read(monkeypatch):
     monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "soon")
     with pytest.raises(ValueError, match=r"^TUNE_WARN_THRESHOLD_S must be a number >= 0, but got 'soon'$"):
         check_numbers()
@@ -110,9 +106,7 @@ def test_the_error_names_the_variable_that_was_read(monkeypatch: pytest.MonkeyPa
         *((name, None) for name in (settings.RESUME, settings.RESUME_FORCE, settings.PROGRAM)),
     ],
 )
-def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(
-    variable: str, meant: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(variable, meant, monkeypatch, caplog):
     caplog.set_level(logging.WARNING, "minitune")
     for name in [name for name in os.environ if name.startswith("MINITUNE_")]:
         monkeypatch.delenv(name)
@@ -125,7 +119,7 @@ def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(
     assert caplog.messages == expected
 
 
-def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch):
     monkeypatch.setenv("MINITUNE_EXECUTOR", "local")
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "auto")
     check_numbers()

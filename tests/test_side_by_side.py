@@ -1,13 +1,10 @@
 """A session in several processes reports the same as a session in one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,12 +20,12 @@ FILES = {"side_by_side_conftest.py": "conftest.py", "a.py": "test_a.py", "b.py":
 
 
 @pytest.fixture
-def session(tmp_path: Path, bound_s: Callable[[float], float]) -> Callable[..., tuple[int, str]]:
+def session(tmp_path, bound_s):
     """Runs the files above; returns the exit code and what was printed."""
     for name, own_name in FILES.items():
         shutil.copy(SUITE / name, tmp_path / own_name)
 
-    def run(**environment: str) -> tuple[int, str]:
+    def run(**environment):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-ra"],
             cwd=tmp_path,
@@ -42,7 +39,7 @@ def session(tmp_path: Path, bound_s: Callable[[float], float]) -> Callable[..., 
     return run
 
 
-def test_files_run_side_by_side_and_are_told_in_their_order(session: Callable[..., tuple[int, str]]) -> None:
+def test_files_run_side_by_side_and_are_told_in_their_order(session):
     code, output = session()
     assert code == pytest.ExitCode.TESTS_FAILED
     assert re.search(r"^test_a\.py \.F .*\ntest_b\.py \.\.s\.E? .*\ntest_c\.py \.E? ", output, flags=re.MULTILINE)
@@ -51,7 +48,7 @@ def test_files_run_side_by_side_and_are_told_in_their_order(session: Callable[..
     assert "1 failed, 5 passed, 1 skipped, 1 warning, 1 error" in output
 
 
-def test_a_process_that_ends_early_is_an_error_and_the_rest_is_told(session: Callable[..., tuple[int, str]]) -> None:
+def test_a_process_that_ends_early_is_an_error_and_the_rest_is_told(session):
     code, output = session(END="1")
     assert code == pytest.ExitCode.INTERNAL_ERROR
     assert "a process ended before it had run" in output

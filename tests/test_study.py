@@ -1,17 +1,14 @@
 """Study: ask and tell."""
 
-from __future__ import annotations
-
 import doctest
 import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import Recording, Script
+from kit import Recording
 
 import minitune as tune
 from minitune import Study, study
@@ -22,11 +19,11 @@ SCRIPTS = Path(__file__).with_name("scripts")
 SPACE = {"x": tune.uniform(0, 1), "kind": tune.choice(["a", {"deep": tune.randint(0, 9)}])}
 
 
-def value(config: dict[str, Any]) -> float:
+def value(config):
     return float((config["x"] - 0.3) ** 2)
 
 
-def trace(one: Study, number: int) -> list[dict[str, Any]]:
+def trace(one, number):
     """What is asked for, one by one, each told before the next."""
     configs = []
     for _ in range(number):
@@ -37,13 +34,13 @@ def trace(one: Study, number: int) -> list[dict[str, Any]]:
     return configs
 
 
-def test_the_example_in_its_docstring_is_true() -> None:
+def test_the_example_in_its_docstring_is_true():
     assert doctest.testmod(study).failed == 0
 
 
 @pytest.mark.parametrize("searcher", [None, "random", "tpe", TPESearch(n_initial_points=3)])
-def test_the_trace_is_that_of_a_run(tmp_path: Path, searcher: Any) -> None:
-    def report(config: dict[str, Any]) -> dict[str, Any]:
+def test_the_trace_is_that_of_a_run(tmp_path, searcher):
+    def report(config):
         return {"loss": value(config)}
 
     options = {"metric": "loss", "mode": "min", "num_samples": 20, "seed": 5}
@@ -60,7 +57,7 @@ def test_the_trace_is_that_of_a_run(tmp_path: Path, searcher: Any) -> None:
     assert one.best.config == grid.get_best_result().config
 
 
-def test_several_open_suggestions_are_told_in_any_order() -> None:
+def test_several_open_suggestions_are_told_in_any_order():
     one = Study({"x": tune.grid_search([1, 2, 3]), "y": [1]}, mode="max", num_samples=1)
     first, second, third = one.ask(), one.ask(), one.ask()
     assert one.ask() is None
@@ -78,7 +75,7 @@ def test_several_open_suggestions_are_told_in_any_order() -> None:
             one.tell(told, 1)
 
 
-def test_failed_and_nan_evaluations_are_never_best() -> None:
+def test_failed_and_nan_evaluations_are_never_best():
     inner = Recording()
     one = Study({}, inner, metric="loss", mode="min")
     configs = [one.ask() for _ in range(4)]
@@ -103,17 +100,17 @@ def test_failed_and_nan_evaluations_are_never_best() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 0.0, {}, False])
-def test_a_failed_configuration_has_no_value_not_even_zero(value: Any) -> None:
+def test_a_failed_configuration_has_no_value_not_even_zero(value):
     one = Study({"x": 1}, mode="min")
     config = one.ask()
     with pytest.raises(ValueError, match="value must be None for a configuration that has failed"):
         one.tell(config, value, error=True)
     with pytest.raises(ValueError, match="error must be True or False, but got 'yes'"):
-        one.tell(config, error="yes")  # type: ignore[arg-type]  # what is tested
+        one.tell(config, error="yes")
     assert one.open == [config]
 
 
-def test_a_study_is_shown_as_a_table_with_the_best_first() -> None:
+def test_a_study_is_shown_as_a_table_with_the_best_first():
     one = Study({"x": tune.grid_search([1, 2, 3, 4])}, metric="loss", mode="max", num_samples=1)
     for value in (5, 9, 7):
         one.tell(one.ask(), value)
@@ -128,7 +125,7 @@ def test_a_study_is_shown_as_a_table_with_the_best_first() -> None:
     assert html.index(">1<") < html.index(">2<"), "without a mode, in their order"
 
 
-def test_lists_of_a_study_are_the_callers_own() -> None:
+def test_lists_of_a_study_are_the_callers_own():
     one = Study({"x": 1}, mode="min")
     one.tell(one.ask(), 1)
     one.ask()
@@ -138,7 +135,7 @@ def test_lists_of_a_study_are_the_callers_own() -> None:
     assert (len(one.history), len(one.open), len(one.front)) == (1, 1, 1)
 
 
-def test_told_values_become_plain_numbers_of_any_size() -> None:
+def test_told_values_become_plain_numbers_of_any_size():
     one = Study({"x": tune.randint(0, 9)}, "tpe", metric="loss", mode="min", seed=0)
     for told in (Decimal(5), 10**400, {"loss": Fraction(1, 2), "left": Decimal(1)}, math.inf):
         one.tell(one.ask(), told)
@@ -150,7 +147,7 @@ def test_told_values_become_plain_numbers_of_any_size() -> None:
         one.tell(one.ask(), [0.5])
 
 
-def test_a_study_has_several_objectives() -> None:
+def test_a_study_has_several_objectives():
     one = Study({"x": tune.grid_search([0, 1, 2, 3])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
     for values in ([0, 0], [1, 1], {"a": 1, "b": 0}, (math.nan, 5)):
         one.tell(one.ask(), values)
@@ -164,7 +161,7 @@ def test_a_study_has_several_objectives() -> None:
 
 @pytest.mark.parametrize("metric", [[], ["a"], ["a", "a"], ["a", "b"], ("a", "b")])
 @pytest.mark.parametrize("searcher", [None, "tpe"])
-def test_several_objectives_are_checked_as_those_of_a_run(metric: Any, searcher: str | None) -> None:
+def test_several_objectives_are_checked_as_those_of_a_run(metric, searcher):
     mode = ["obs"] * len(metric)
     texts = []
     for make in (lambda: Study({"x": 1}, searcher, metric, mode), lambda: tune.TuneConfig(metric=metric, mode=mode)):
@@ -174,9 +171,9 @@ def test_several_objectives_are_checked_as_those_of_a_run(metric: Any, searcher:
     assert texts[0] == texts[1]
 
 
-def test_a_study_keeps_constraints_and_ends_without_duplicates() -> None:
+def test_a_study_keeps_constraints_and_ends_without_duplicates():
     space = {"a": tune.choice([1, 2, 3]), "b": tune.choice([1, 2, 3])}
-    rules: dict[str, Any] = {"on_duplicate": "resample", "constraints": [lambda config: config["a"] < config["b"]]}
+    rules = {"on_duplicate": "resample", "constraints": [lambda config: config["a"] < config["b"]]}
     for searcher in (None, "tpe"):
         one = Study(space, searcher, mode="min", **rules)
         found = set()
@@ -188,7 +185,7 @@ def test_a_study_keeps_constraints_and_ends_without_duplicates() -> None:
         assert "all 3 configurations" in one.end_reason
 
 
-def test_a_study_learns_from_evaluated_points() -> None:
+def test_a_study_learns_from_evaluated_points():
     one, plain = (Study({"x": tune.uniform(0, 1)}, TPESearch(n_initial_points=2), mode="min", seed=1) for _ in range(2))
     for x in (0.1, 0.2, 0.9):
         one.add_evaluated_point({"x": x}, abs(x - 0.2))
@@ -197,11 +194,11 @@ def test_a_study_learns_from_evaluated_points() -> None:
     assert one.ask() != plain.ask()
 
 
-def test_a_study_copies_evaluated_points_and_tells_failed_ones_as_failed() -> None:
-    told: list[tuple[Any, ...]] = []
+def test_a_study_copies_evaluated_points_and_tells_failed_ones_as_failed():
+    told = []
 
     class Told(Recording):
-        def add_evaluated_point(self, parameters: Any, value: Any, error: bool = False, *rest: Any) -> None:
+        def add_evaluated_point(self, parameters, value, error=False, *rest):
             told.append((parameters, value, error))
 
     one = Study({}, Told(), metric="loss", mode="max")
@@ -217,14 +214,14 @@ def test_a_study_copies_evaluated_points_and_tells_failed_ones_as_failed() -> No
     ]
 
 
-def test_the_first_of_equal_evaluations_is_the_best_by_the_objective_of_the_searcher() -> None:
+def test_the_first_of_equal_evaluations_is_the_best_by_the_objective_of_the_searcher():
     one = Study({"x": tune.randint(0, 99)}, TPESearch(metric="loss", mode="max"), seed=1)
     for loss in (1, 3, 3, 2):
         one.tell(one.ask(), {"loss": loss, "_metric": -loss})
     assert one.best is one.history[1]
 
 
-def test_a_searcher_that_waits_does_not_end_a_study() -> None:
+def test_a_searcher_that_waits_does_not_end_a_study():
     one = Study({}, ConcurrencyLimiter(Recording(), 1))
     config = one.ask()
     assert one.ask() is None
@@ -233,27 +230,27 @@ def test_a_searcher_that_waits_does_not_end_a_study() -> None:
     assert one.ask() == {"x": 1}
 
 
-def test_study_can_be_pickled() -> None:
+def test_study_can_be_pickled():
     one = Study(SPACE, "tpe", mode="min", seed=1)
     trace(one, 15)
     other = pickle.loads(pickle.dumps(one))
     assert trace(other, 5) == trace(one, 5)
 
 
-def test_without_a_mode_nothing_is_best() -> None:
+def test_without_a_mode_nothing_is_best():
     one = Study({"x": 1})
     one.tell(one.ask(), 1)
     with pytest.raises(ValueError, match="mode must be 'min' or 'max' for something to be best, but got None"):
         _ = one.best
 
 
-def test_a_study_loads_no_driver(script: Script) -> None:
+def test_a_study_loads_no_driver(script):
     assert script.run(SCRIPTS / "loads_no_driver.py") == "[]\n"
 
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("kind", [list, tuple])
-def test_ignored_objectives_are_warned_of(own: bool, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_objectives_are_warned_of(own, kind, caplog):
     metric, mode = kind(["a", "b"]), kind(["min", "max"])
     searcher = TPESearch(metric=list(metric), mode=list(mode)) if own else "tpe"
     Study({"x": tune.uniform(0, 1)}, searcher, metric=metric, mode=mode)

@@ -1,12 +1,9 @@
 """A test that hangs fails with the stacks of its threads; the tests after it run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +13,7 @@ HAS_PROGRAMS = True  # see `time_limit`
 TESTS = Path(__file__).resolve().parent
 
 
-def test_a_test_that_hangs_fails_alone_with_the_stacks_of_its_threads(
-    tmp_path: Path, bound_s: Callable[[float], float]
-) -> None:
+def test_a_test_that_hangs_fails_alone_with_the_stacks_of_its_threads(tmp_path, bound_s):
     suite = TESTS / "scripts" / "suite"
     shutil.copy(suite / "time_limit_conftest.py", tmp_path / "conftest.py")
     shutil.copy(suite / "hanging.py", tmp_path / "test_hanging.py")

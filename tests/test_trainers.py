@@ -1,20 +1,17 @@
 """Trainers of Ray Train with one worker: what `Tuner` makes of them, alone and in a space."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os
 import random
 import signal
 from collections import namedtuple
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import Script, fit, stand_ins
+from kit import fit, stand_ins
 
 import minitune
 from minitune import tune
@@ -37,12 +34,12 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 
 @pytest.fixture
-def run_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+def run_config(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
     return RunConfig(storage_path=tmp_path, name="run", verbose=0)
 
 
-def loop(config: dict[str, Any]) -> None:
+def loop(config):
     context = minitune.train.get_context()
     assert (context.get_world_size(), context.get_world_rank()) == (1, 0)
     for epoch in range(3):
@@ -52,14 +49,14 @@ def loop(config: dict[str, Any]) -> None:
 CONFIG = {"lr": 3.0, "model": {"width": 8, "depth": 2}}
 
 
-def test_fit_alone_is_a_run_with_one_trial(run_config: RunConfig) -> None:
+def test_fit_alone_is_a_run_with_one_trial(run_config):
     result = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit()
     assert result.metrics["loss"] == 1.0
     assert result.config == {"train_loop_config": CONFIG}
     assert result.path.startswith(f"{run_config.storage_path}/run/DataParallelTrainer_")
 
 
-def test_a_space_changes_single_values_of_the_loop(run_config: RunConfig) -> None:
+def test_a_space_changes_single_values_of_the_loop(run_config):
     trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
     space = {"train_loop_config": {"model": {"width": tune.grid_search([1, 2])}}}
     grid = tune.Tuner(trainer, param_space=space, tune_config=tune.TuneConfig(metric="loss", mode="min")).fit()
@@ -68,15 +65,15 @@ def test_a_space_changes_single_values_of_the_loop(run_config: RunConfig) -> Non
     assert grid.experiment_path == f"{run_config.storage_path}/run"
 
 
-def test_the_run_of_the_tuner_comes_first(run_config: RunConfig, tmp_path: Path) -> None:
+def test_the_run_of_the_tuner_comes_first(run_config, tmp_path):
     trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
     other = RunConfig(storage_path=tmp_path, name="other", verbose=0)
     assert tune.Tuner(trainer, run_config=other).fit().experiment_path == str(tmp_path / "other")
     assert tune.run(trainer.as_trainable(), storage_path=str(tmp_path), verbose=0).trials[0].last_result["loss"] == 1.0
 
 
-def test_a_loop_changes_its_configuration_for_itself_alone(run_config: RunConfig) -> None:
-    def greedy(config: dict[str, Any]) -> None:
+def test_a_loop_changes_its_configuration_for_itself_alone(run_config):
+    def greedy(config):
         minitune.train.report({"width": config["model"].pop("width")})
 
     trainer = DataParallelTrainer(greedy, train_loop_config=CONFIG, run_config=run_config)
@@ -84,22 +81,22 @@ def test_a_loop_changes_its_configuration_for_itself_alone(run_config: RunConfig
     assert [result.metrics["width"] for result in tune.Tuner(trainer, param_space=space).fit()] == [8, 8]
 
 
-def test_a_loop_may_take_nothing_and_returns_nothing(run_config: RunConfig) -> None:
-    def plain() -> str:
+def test_a_loop_may_take_nothing_and_returns_nothing(run_config):
+    def plain():
         minitune.train.report({"loss": 1})
         return "ignored"
 
     assert TensorflowTrainer(plain, run_config=run_config).fit().metrics["loss"] == 1
 
 
-def test_a_scaling_config_gives_resources(run_config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scaling_config_gives_resources(run_config, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "2")
 
-    def shows() -> None:
+    def shows():
         minitune.train.report(minitune.train.get_context().get_trial_resources().required_resources)
 
-    def resources(own: ScalingConfig | None, **space: Any) -> list[dict[str, Any]]:
+    def resources(own, **space):
         trainer = DataParallelTrainer(shows, scaling_config=own, run_config=run_config)
         grid = tune.Tuner(trainer, param_space=space).fit()
         assert not grid.errors
@@ -123,18 +120,18 @@ def test_a_scaling_config_gives_resources(run_config: RunConfig, monkeypatch: py
     assert resources(None, scaling_config=grid) == [{"CPU": 4, "GPU": None}, {"CPU": 3, "GPU": 0.5}]
 
 
-def test_a_drawn_number_of_workers_ends_the_run(run_config: RunConfig) -> None:
+def test_a_drawn_number_of_workers_ends_the_run(run_config):
     trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
     space = {"scaling_config": ScalingConfig(num_workers=tune.grid_search([1, 2]))}
     with pytest.raises(minitune.TuneError, match="num_workers must be 1, but got 2"):
         tune.Tuner(trainer, param_space=space).fit()
 
 
-def test_a_trainer_resumes_from_a_checkpoint(run_config: RunConfig, tmp_path: Path) -> None:
+def test_a_trainer_resumes_from_a_checkpoint(run_config, tmp_path):
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "step").write_text("7")
 
-    def resumes() -> None:
+    def resumes():
         found = minitune.train.get_checkpoint()
         with found.as_directory() as directory:
             minitune.train.report({"step": int(Path(directory, "step").read_text())})
@@ -144,8 +141,8 @@ def test_a_trainer_resumes_from_a_checkpoint(run_config: RunConfig, tmp_path: Pa
     assert result.metrics["step"] == 7
 
 
-def test_a_failed_training_raises_with_its_error_as_the_cause(run_config: RunConfig) -> None:
-    def fails() -> None:
+def test_a_failed_training_raises_with_its_error_as_the_cause(run_config):
+    def fails():
         raise KeyError("no such column")
 
     with pytest.raises(TrainingFailedError, match="no such column") as caught:
@@ -153,8 +150,8 @@ def test_a_failed_training_raises_with_its_error_as_the_cause(run_config: RunCon
     assert "KeyError: 'no such column'" in str(caught.value.__cause__)
 
 
-def test_what_a_trainer_cannot_do_is_refused_at_once(run_config: RunConfig) -> None:
-    async def later(config: dict[str, Any]) -> None:
+def test_what_a_trainer_cannot_do_is_refused_at_once(run_config):
+    async def later(config):
         pass
 
     for arguments, error, text in (
@@ -181,13 +178,13 @@ def test_what_a_trainer_cannot_do_is_refused_at_once(run_config: RunConfig) -> N
     assert BoostingTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit().metrics["loss"] == 1.0
 
 
-def test_a_loop_that_asks_for_a_data_set_hears_why_there_is_none(run_config: RunConfig) -> None:
+def test_a_loop_that_asks_for_a_data_set_hears_why_there_is_none(run_config):
     with pytest.raises(TrainingFailedError, match="minitune has no data sets"):
         DataParallelTrainer(lambda: minitune.train.get_dataset_shard("train"), run_config=run_config).fit()
 
 
-def test_a_process_of_its_own_trains_and_is_resumed(tmp_path: Path) -> None:
-    def once(config: dict[str, Any]) -> None:
+def test_a_process_of_its_own_trains_and_is_resumed(tmp_path):
+    def once(config):
         found = minitune.train.get_checkpoint()
         start = found.to_dict()["step"] + 1 if found else 0
         for step in range(start, 4):
@@ -203,20 +200,20 @@ def test_a_process_of_its_own_trains_and_is_resumed(tmp_path: Path) -> None:
 
 
 class NotPicklable(minitune.Callback):
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         raise TypeError("this stays in the driver")
 
 
 # -- a training that goes on -------------------------------------------------------------------------------------------
 
 
-def test_a_tuner_restores_a_training_whose_driver_was_killed(script: Script, inline: None) -> None:
+def test_a_tuner_restores_a_training_whose_driver_was_killed(script, inline):
     process = script.start(SCRIPTS / "training_that_dies.py")
     script.finish(process)
     assert process.returncode == -signal.SIGKILL
     path = str(script.storage / "job")
 
-    def loop(config: dict[str, Any]) -> None:
+    def loop(config):
         step = minitune.train.get_checkpoint().to_dict()["step"]
         minitune.train.report({"step": step, "own": config["own"], "lr": config["lr"]})
 
@@ -226,22 +223,20 @@ def test_a_tuner_restores_a_training_whose_driver_was_killed(script: Script, inl
     assert result.path.startswith(f"{path}/")
 
 
-def test_a_tuner_restores_a_failed_training_with_its_surroundings_and_its_given_checkpoint(
-    run_config: RunConfig,
-) -> None:
-    around: list[str] = []
+def test_a_tuner_restores_a_failed_training_with_its_surroundings_and_its_given_checkpoint(run_config):
+    around = []
 
     class Surrounded(DataParallelTrainer):
-        def _surroundings(self) -> Any:
+        def _surroundings(self):
             @contextlib.contextmanager
-            def surroundings() -> Iterator[None]:
+            def surroundings():
                 around.append("begin")
                 yield
                 around.append("end")
 
             return surroundings
 
-    def loop() -> None:
+    def loop():
         if len(around) == 1:
             raise RuntimeError("not yet")
         minitune.train.report(minitune.train.get_checkpoint().to_dict())
@@ -257,7 +252,7 @@ def test_a_tuner_restores_a_failed_training_with_its_surroundings_and_its_given_
 
 
 @pytest.mark.parametrize("method", ["restore", "can_restore"])
-def test_a_trainer_names_the_method_of_the_tuner(method: str) -> None:
+def test_a_trainer_names_the_method_of_the_tuner(method):
     with pytest.raises(NotImplementedError, match=r"no TorchTrainer.restore .*Tuner.restore\(path, trainer,"):
         getattr(TorchTrainer, method)("path")
 
@@ -270,67 +265,67 @@ class Group:
 
     HashStore = object
 
-    def __init__(self, is_there: bool = True):
+    def __init__(self, is_there=True):
         self.is_there = is_there
-        self.begun: list[tuple[Any, ...]] = []
+        self.begun = []
         self.is_open = False
 
-    def is_available(self) -> bool:
+    def is_available(self):
         return self.is_there
 
-    def is_initialized(self) -> bool:
+    def is_initialized(self):
         return self.is_open
 
-    def init_process_group(self, backend: str, *, store: Any, rank: int, world_size: int) -> None:
+    def init_process_group(self, backend, *, store, rank, world_size):
         assert type(store) is object, "in this process, without a port"
         self.begun.append((backend, rank, world_size))
         self.is_open = True
 
-    def destroy_process_group(self) -> None:
+    def destroy_process_group(self):
         self.is_open = False
 
 
 class Torch:
     """The parts of PyTorch that a trainer uses, on a machine with or without a GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.has_gpu = False
-        self.seeds: list[Any] = []
+        self.seeds = []
         self.distributed = Group()
         self.cuda = SimpleNamespace(is_available=lambda: self.has_gpu)
         self.backends = SimpleNamespace(cudnn=SimpleNamespace(benchmark=True))
         self.manual_seed = self.seeds.append
         self.use_deterministic_algorithms = self.seeds.append
 
-    def device(self, name: str) -> Any:
+    def device(self, name):
         return Device(name)
 
 
 class Device(str):
     @property
-    def type(self) -> str:
+    def type(self):
         return self.partition(":")[0]
 
 
 class Tensor:
     """Knows where it is."""
 
-    def __init__(self, device: Any = "cpu"):
+    def __init__(self, device="cpu"):
         self.device = device
 
-    def to(self, device: Any, non_blocking: bool = False) -> Tensor:
+    def to(self, device, non_blocking=False):
         return Tensor(device)
 
 
 @pytest.fixture
-def torch() -> Iterator[Torch]:
+def torch():
     known = Torch()
     with stand_ins({"torch": vars(known) | {"device": known.device}}):
         known.cuda.is_available = lambda: known.has_gpu
         yield known
 
 
-def environment() -> dict[str, str | None]:
+def environment():
     names = ("ACCELERATE_TORCH_DEVICE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "RANK", "WORLD_SIZE")
     return {name: os.environ.get(name) for name in names}
 
@@ -344,23 +339,15 @@ def environment() -> dict[str, str | None]:
         (False, TorchConfig(backend="mpi"), "mpi", "cpu"),
     ],
 )
-def test_a_loop_of_pytorch_runs_in_a_group_of_one(
-    torch: Torch,
-    run_config: RunConfig,
-    monkeypatch: pytest.MonkeyPatch,
-    has_gpu: bool,
-    config: TorchConfig | None,
-    backend: str,
-    device: str,
-) -> None:
+def test_a_loop_of_pytorch_runs_in_a_group_of_one(torch, run_config, monkeypatch, has_gpu, config, backend, device):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
     monkeypatch.setenv("RANK", "7")
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     before = environment()
     torch.has_gpu = has_gpu
-    seen: list[Any] = []
+    seen = []
 
-    def trains() -> None:
+    def trains():
         seen.append((torch.distributed.is_open, environment()))
         raise ValueError("the loop fails")
 
@@ -377,7 +364,7 @@ def test_a_loop_of_pytorch_runs_in_a_group_of_one(
 
 
 @pytest.mark.parametrize("state", ["there is none", "the user has begun one"])
-def test_a_process_group_that_is_not_needed_is_not_begun(torch: Torch, state: str) -> None:
+def test_a_process_group_that_is_not_needed_is_not_begun(torch, state):
     torch.distributed.is_there = state != "there is none"
     torch.distributed.is_open = state == "the user has begun one"
     with TorchConfig().process_group():
@@ -385,17 +372,17 @@ def test_a_process_group_that_is_not_needed_is_not_begun(torch: Torch, state: st
     assert torch.distributed.begun == []
 
 
-def test_a_trainer_of_pytorch_takes_only_its_own_config() -> None:
+def test_a_trainer_of_pytorch_takes_only_its_own_config():
     with pytest.raises(TypeError, match="torch_config must be a TorchConfig, but got 5"):
-        TorchTrainer(loop, torch_config=5)  # type: ignore[arg-type]
+        TorchTrainer(loop, torch_config=5)
     with pytest.raises(TypeError, match="tensorflow_config must be a TensorflowConfig, but got 5"):
-        TensorflowTrainer(loop, tensorflow_config=5)  # type: ignore[arg-type]
+        TensorflowTrainer(loop, tensorflow_config=5)
 
 
-def test_a_trial_uses_a_gpu_only_if_it_has_one(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_uses_a_gpu_only_if_it_has_one(torch, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
 
-    def device(gpus: int) -> Any:
+    def device(gpus):
         trains = tune.with_resources(
             lambda config: {"device": str(get_device()), "all": len(get_devices())}, {"gpu": gpus}
         )
@@ -408,7 +395,7 @@ def test_a_trial_uses_a_gpu_only_if_it_has_one(torch: Torch, monkeypatch: pytest
     assert (get_device(), get_devices(), device(0), device(1)) == ("cuda:0", ["cuda:0"], "cpu", "cuda:0")
 
 
-def test_a_model_is_moved_to_the_device_that_is_wanted(torch: Torch) -> None:
+def test_a_model_is_moved_to_the_device_that_is_wanted(torch):
     model = Tensor("elsewhere")
     torch.has_gpu = True
     assert prepare_model(model).device == "cuda:0"
@@ -419,7 +406,7 @@ def test_a_model_is_moved_to_the_device_that_is_wanted(torch: Torch) -> None:
 Pair = namedtuple("Pair", "x y")
 
 
-def test_batches_arrive_on_the_device(torch: Torch) -> None:
+def test_batches_arrive_on_the_device(torch):
     class Loader(list[Any]):
         batch_size = 32
 
@@ -441,9 +428,9 @@ def test_batches_arrive_on_the_device(torch: Torch) -> None:
         moved.drop_last  # noqa: B018
 
 
-def test_reproducibility_seeds_all_generators(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reproducibility_seeds_all_generators(torch, monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
-    of_numpy: list[int] = []
+    of_numpy = []
     numpy = {"random": SimpleNamespace(seed=of_numpy.append)}
     state = random.getstate()
     try:
@@ -460,11 +447,11 @@ def test_reproducibility_seeds_all_generators(torch: Torch, monkeypatch: pytest.
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 
 
-def test_a_training_in_a_trial_without_a_gpu_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_in_a_trial_without_a_gpu_asks_for_none(monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
     trainer = DataParallelTrainer(lambda: None, scaling_config=ScalingConfig(use_gpu=True))
 
-    def trains(config: dict[str, Any]) -> None:
+    def trains(config):
         trainer.fit()
 
     (result,) = fit(trains)

@@ -1,7 +1,5 @@
 """The basic experiment, as a script without a main guard."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -1,14 +1,10 @@
 """Drives actors for tests, in processes of the local executor. Every wait for an event has a bound."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +12,7 @@ from actor_samples import Counter, Hosted, counter
 from kit import BOUND_S
 
 from minitune.actor.launcher import start_method
-from minitune.actor.messages import Boot, CallReturned, Event, Exited, Started, Workplace
+from minitune.actor.messages import Boot, CallReturned, Exited, Started, Workplace
 from minitune.actor.process import WorkerProcess
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps
@@ -34,7 +30,7 @@ PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 _ONE = Resources([{"CPU": 1}])
 
 
-def zygote_pids() -> list[int]:
+def zygote_pids():
     """The children of this process with a session of their own: not the one that starts scripts."""
     pids = []
     for child in psutil.Process().children():
@@ -47,22 +43,16 @@ def zygote_pids() -> list[int]:
 class Group(LocalTrialExecutor):
     """A local executor that starts an actor of any factory in any workplace."""
 
-    def __init__(self, cpus: float = 1000, **options: Any):
+    def __init__(self, cpus=1000, **options):
         super().__init__(Machine({"CPU": cpus}, ()), directory=str, **options)
 
-    def __enter__(self) -> Group:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, *exc_info):
         self.shutdown()
 
-    def start_in(
-        self,
-        actor_id: str,
-        factory: Callable[..., Any] | bytes,
-        workplace: Workplace | None = None,
-        preload: bool = True,
-    ) -> None:
+    def start_in(self, actor_id, factory, workplace=None, preload=True):
         """Start `factory(host)`."""
         actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"))
         actor.allocation = self._ledger.acquire(actor_id, _ONE)
@@ -77,7 +67,7 @@ class Group(LocalTrialExecutor):
             del self._actors[actor_id]
             raise
 
-    def move(self, actor_id: str, workplace: Workplace, timeout_s: float = BOUND_S) -> None:
+    def move(self, actor_id, workplace, timeout_s=BOUND_S):
         """Hand the only parked process on. Started is an event in any case."""
         [[parked]] = filter(None, self._parked.values())
         self._parked.clear()
@@ -89,13 +79,13 @@ class Group(LocalTrialExecutor):
         if started is not None:
             self._told.append(started)
 
-    def kill(self, actor_id: str) -> None:
+    def kill(self, actor_id):
         self._actors[actor_id].remote.process.kill()
 
-    def preload(self, action: Callable[[], object]) -> None:
+    def preload(self, action):
         self._launcher.preload(dumps(action, "the action"))
 
-    def pids(self) -> dict[str, int]:
+    def pids(self):
         """The process of each actor that has one."""
         pids = {actor_id: actor.remote.process.pid for actor_id, actor in self._actors.items()}
         return {actor_id: pid for actor_id, pid in pids.items() if pid}
@@ -104,11 +94,11 @@ class Group(LocalTrialExecutor):
 class Driver:
     """A group, and the waiting that tests do with it."""
 
-    def __init__(self, group: Group):
+    def __init__(self, group):
         self.group = group
-        self.events: list[Event] = []
+        self.events = []
 
-    def start(self, actor_id: str, factory: Callable[[], Any] = Counter, **options: Any) -> int:
+    def start(self, actor_id, factory=Counter, **options):
         """Start a plain object's actor and wait until it is ready; returns its pid."""
         self.group.start_in(actor_id, partial(Hosted, factory=factory), **options)
         event = self.next(actor_id)
@@ -116,7 +106,7 @@ class Driver:
         assert event.pid > 1  # tests send signals to it, and 0 would be this process and all its group
         return event.pid
 
-    def next(self, actor_id: str) -> Event:
+    def next(self, actor_id):
         """Wait for the next event of an actor; those of others are kept."""
         until = time.monotonic() + BOUND_S
         while True:
@@ -128,14 +118,14 @@ class Driver:
             assert left_s > 0, f"no event of {actor_id!r} within {BOUND_S} s"
             self.events += self.group.wait(left_s)
 
-    def call(self, actor_id: str, method: str, *args: Any) -> Any:
+    def call(self, actor_id, method, *args):
         """Call and wait for the value."""
         self.group.call(actor_id, method, *args)
         event = self.next(actor_id)
         assert isinstance(event, CallReturned), event
         return event.value
 
-    def ended(self, actor_id: str) -> Exited:
+    def ended(self, actor_id):
         """Wait for the end, which must be the next event, and see that nothing follows."""
         event = self.next(actor_id)
         assert isinstance(event, Exited), event
@@ -143,7 +133,7 @@ class Driver:
         assert not [e for e in self.events if e.actor_id == actor_id]
         return event
 
-    def stop(self, actor_id: str, grace_s: float = BOUND_S) -> Exited:
+    def stop(self, actor_id, grace_s=BOUND_S):
         self.group.stop(actor_id, grace_s)
         return self.ended(actor_id)
 
@@ -151,13 +141,13 @@ class Driver:
 class Leaps:
     """Sets the clock of the driver forward."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver):
+    def __init__(self, monkeypatch, driver):
         self._driver = driver
         self._ahead_s = 0.0
         real = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: real() + self._ahead_s)
 
-    def by(self, seconds: float, parts: int = 1) -> None:
+    def by(self, seconds, parts=1):
         """Let so many seconds pass. After each part the driver looks at its limits."""
         for _ in range(parts):
             self._ahead_s += seconds / parts + 0.001

@@ -1,7 +1,5 @@
 """Objects for actors. Each worker imports this file, so it imports no module that takes long, such as pytest."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
@@ -9,14 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 FOREVER_S = 3600
 
 
-def sleep_forever() -> None:
+def sleep_forever():
     """Sleep in short pieces: a signal that comes just before a system call is heard at the next one."""
     while True:
         time.sleep(0.05)
@@ -25,71 +21,71 @@ def sleep_forever() -> None:
 class Counter:
     """State, errors, and ways to end."""
 
-    def __init__(self, start: int = 0):
+    def __init__(self, start=0):
         self.value = start
 
-    def add(self, amount: int) -> int:
+    def add(self, amount):
         self.value += amount
         return self.value
 
-    def pid(self) -> int:
+    def pid(self):
         return os.getpid()
 
-    def echo(self, value: Any) -> Any:
+    def echo(self, value):
         return value
 
-    def fail(self, text: str) -> None:
+    def fail(self, text):
         raise ValueError(text)
 
-    def lock(self) -> Any:
+    def lock(self):
         return threading.Lock()
 
-    def exit_process(self, code: int) -> None:
+    def exit_process(self, code):
         os._exit(code)
 
-    def raise_signal(self, number: int) -> None:
+    def raise_signal(self, number):
         signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), number)
         time.sleep(FOREVER_S)
 
-    def close_descriptors(self) -> None:
+    def close_descriptors(self):
         os.closerange(3, 65536)
 
-    def close_standard_streams(self) -> str:
+    def close_standard_streams(self):
         for descriptor in (0, 1, 2):
             os.close(descriptor)
         sys.stdout = None
         return "still here"
 
-    def show(self, text: str) -> None:
+    def show(self, text):
         print(text)
         print(text, file=sys.stderr)
 
-    def environment(self, name: str) -> str | None:
+    def environment(self, name):
         return os.environ.get(name)
 
-    def directory(self) -> str:
+    def directory(self):
         return os.getcwd()
 
-    def call(self, function: Any, *args: Any) -> Any:
+    def call(self, function, *args):
         return function(*args)
 
 
 class Sleeper:
     """User code that does not come back by itself."""
 
-    def __init__(self, pid_file: str):
+    def __init__(self, pid_file):
         self.pid_file = pid_file
 
-    def _note(self) -> None:
+    def _note(self):
         with open(self.pid_file, "a") as file:
             file.write(f"{os.getpid()}\n")
 
-    def sleep(self) -> None:
+    def sleep(self):
         self._note()
         sleep_forever()
 
-    def sleep_and_clean_up(self) -> None:
+    def sleep_and_clean_up(self):
         self._note()
         try:
             sleep_forever()
@@ -97,7 +93,7 @@ class Sleeper:
             with open(self.pid_file + ".cleaned", "w") as file:
                 file.write("yes")
 
-    def ignore_everything(self) -> None:
+    def ignore_everything(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         self._note()
@@ -107,7 +103,7 @@ class Sleeper:
             except BaseException:
                 continue
 
-    def hold_the_gil(self) -> None:
+    def hold_the_gil(self):
         self._note()
         ctypes.PyDLL(None).sleep(FOREVER_S)
 
@@ -126,11 +122,11 @@ class Family:
         "ignores TERM",
     )
 
-    def __init__(self, pid_file: str):
+    def __init__(self, pid_file):
         self.pid_file = pid_file
-        self.children: list[Any] = []
+        self.children = []
 
-    def start_all(self) -> int:
+    def start_all(self):
         note = f"echo $$ >> {self.pid_file}; exec sleep {FOREVER_S}"
         self.children.append(subprocess.Popen(["sh", "-c", note]))
         self._fork(lambda: None)
@@ -142,13 +138,13 @@ class Family:
         self.children.append(subprocess.Popen(["sh", "-c", f"trap '' TERM; {note}"]))
         return len(self.KINDS)
 
-    def sleep(self) -> None:
+    def sleep(self):
         sleep_forever()
 
-    def leave(self) -> None:
+    def leave(self):
         os._exit(3)
 
-    def _fork(self, then: Any) -> None:
+    def _fork(self, then):
         if os.fork() == 0:
             try:
                 then()
@@ -156,21 +152,21 @@ class Family:
             finally:
                 os._exit(0)
 
-    def _note_and_sleep(self) -> None:
+    def _note_and_sleep(self):
         with open(self.pid_file, "a") as file:
             file.write(f"{os.getpid()}\n")
         time.sleep(FOREVER_S)
 
-    def _become_daemon(self) -> None:
+    def _become_daemon(self):
         os.setsid()
         if os.fork():
             os._exit(0)
 
-    def _lose_main_thread(self) -> None:
+    def _lose_main_thread(self):
         """Ends the main thread of a daemon. Another thread lives on."""
         self._become_daemon()
 
-        def live_on() -> None:
+        def live_on():
             while sys.platform == "linux" and b") Z " not in Path(f"/proc/{os.getpid()}/stat").read_bytes():
                 time.sleep(0.001)
             self._note_and_sleep()
@@ -182,47 +178,47 @@ class Family:
 class Nester:
     """A method that reports, as `report()` does, and others that are called while it waits."""
 
-    def __init__(self, host: Any):
+    def __init__(self, host):
         self._host = host
 
-    def work(self, *reports: Any) -> str:
+    def work(self, *reports):
         for value in reports:
             if not self._host.exchange(lambda value=value: ((value,), lambda: None)):
                 return "stopped"
         return "done"
 
-    def reset(self, allocation: Any) -> bool:
+    def reset(self, allocation):
         return True
 
-    def save(self, name: str, depth: int) -> tuple[str, int]:
+    def save(self, name, depth):
         return name, depth
 
-    def fail(self) -> None:
+    def fail(self):
         raise ValueError("within a report")
 
 
 class Brittle:
     """Cannot be loaded again."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return _explode, ()
 
 
-def _explode() -> None:
+def _explode():
     raise RuntimeError("this object does not like to be loaded")
 
 
 class Fatal:
     """Ends the process that loads it."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return os._exit, (7,)
 
 
 class NeedsTwo(Exception):
     """Cannot be rebuilt from its message alone."""
 
-    def __init__(self, first: int, second: int):
+    def __init__(self, first, second):
         super().__init__(f"{first} and {second}")
 
 
@@ -234,16 +230,16 @@ class Hosted:
         factory: Makes the object.
     """
 
-    def __init__(self, host: Any, factory: Callable[[], Any]):
+    def __init__(self, host, factory):
         self._object = factory()
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method: Callable[..., Any] = getattr(self._object, name)
+    def __getattr__(self, name):
+        method = getattr(self._object, name)
         if not callable(method):
             raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
         return method
 
-    def reset(self, allocation: Any) -> bool:
+    def reset(self, allocation):
         """The object is used again as it is."""
         return True
 
@@ -254,5 +250,5 @@ class Clean(Hosted):
     resets_at_once = True
 
 
-def counter(host: Any, *, allocation: Any = None) -> Hosted:
+def counter(host, *, allocation=None):
     return Hosted(host, Counter)

@@ -1,14 +1,11 @@
 """Calls: state, concurrency, values, arguments, errors."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from selectors import DefaultSelector
@@ -16,16 +13,15 @@ from selectors import DefaultSelector
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
-from kit import BOUND_S, Injured, Script
+from kit import BOUND_S, Injured
 
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
-from minitune.error import RemoteError
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
 
-def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
+def test_two_actors_keep_their_state_and_work_at_the_same_time(driver):
     driver.start("a")
     driver.start("b", partial(Counter, 100))
     driver.group.call("a", "add", 1)
@@ -45,7 +41,7 @@ def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -
 
 
 @however_it_started
-def test_after_a_call_that_fails_the_actor_lives_on(driver: Driver) -> None:
+def test_after_a_call_that_fails_the_actor_lives_on(driver):
     driver.start("a")
     base = 5
     assert driver.call("a", "call", lambda x: x + base, 2) == 7
@@ -85,31 +81,29 @@ def test_after_a_call_that_fails_the_actor_lives_on(driver: Driver) -> None:
     assert driver.next("a") == CallReturned("a", 1)
 
 
-def _error(driver: Driver) -> RemoteError:
+def _error(driver):
     event = driver.next("a")
     assert isinstance(event, CallRaised), event
     return event.error
 
 
-def _raise(make: Callable[[], BaseException]) -> None:
+def _raise(make):
     raise make()
 
 
 @however_it_started
-def test_value_that_exits_when_loaded_ends_only_the_worker(driver: Driver) -> None:
+def test_value_that_exits_when_loaded_ends_only_the_worker(driver):
     driver.start("a")
     driver.group.call("a", "call", Fatal)
     assert driver.ended("a").cause == "exit code 7"
 
 
-def _limit_messages() -> None:
+def _limit_messages():
     messages.MESSAGE_BYTES = 100_000
 
 
 @however_it_started
-def test_too_large_a_message_is_refused_with_size_limit_and_advice(
-    start_method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_large_a_message_is_refused_with_size_limit_and_advice(start_method, monkeypatch):
     monkeypatch.setattr(messages, "MESSAGE_BYTES", 100_000)
     with Group() as group:
         driver = Driver(group)
@@ -128,7 +122,7 @@ def test_too_large_a_message_is_refused_with_size_limit_and_advice(
 
 
 @however_it_started
-def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver) -> None:
+def test_large_messages_cross_in_both_directions_at_the_same_time(driver):
     driver.start("a")
     driver.start("b")
     data = os.urandom(8_000_000)
@@ -140,7 +134,7 @@ def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver
 
 
 @however_it_started
-def test_other_calls_are_made_while_one_waits_in_a_report(driver: Driver) -> None:
+def test_other_calls_are_made_while_one_waits_in_a_report(driver):
     driver.group.start_in("a", Nester)
     assert isinstance(driver.next("a"), Started)
     assert driver.call("a", "work", 1, 2) == (1,)
@@ -157,12 +151,12 @@ def test_other_calls_are_made_while_one_waits_in_a_report(driver: Driver) -> Non
 )
 @pytest.mark.parametrize("has_thread", [False, True])
 @however_it_started
-def test_a_fork_warns_of_the_threads_of_user_code_only(driver: Driver, has_thread: bool) -> None:
+def test_a_fork_warns_of_the_threads_of_user_code_only(driver, has_thread):
     driver.start("a")
     assert driver.call("a", "call", partial(_count_warnings_of_a_fork, has_thread)) == has_thread
 
 
-def _count_warnings_of_a_fork(has_thread: bool) -> int:
+def _count_warnings_of_a_fork(has_thread):
     go = threading.Event()
     thread = threading.Thread(target=go.wait)
     if has_thread:
@@ -170,7 +164,7 @@ def _count_warnings_of_a_fork(has_thread: bool) -> int:
     try:
         with warnings.catch_warnings(record=True) as seen:
             # behind the filter of the worker, which stands first
-            warnings.filters.insert(1, ("always", None, DeprecationWarning, None, 0))  # type: ignore[attr-defined]
+            warnings.filters.insert(1, ("always", None, DeprecationWarning, None, 0))
             child = os.fork()
             if child == 0:
                 os._exit(0)
@@ -180,7 +174,7 @@ def _count_warnings_of_a_fork(has_thread: bool) -> int:
     return len(seen)
 
 
-def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> None:
+def test_a_factory_whose_module_is_missing_is_a_failed_start(driver):
     driver.group.start_in("a", b"cno_such_module\nThing\n.")
     event = driver.next("a")
     assert isinstance(event, CallRaised)
@@ -188,14 +182,14 @@ def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> 
     assert "no_such_module" in event.error.message
 
 
-def test_an_actor_whose_factory_exits_has_died_with_its_exit_code(driver: Driver) -> None:
+def test_an_actor_whose_factory_exits_has_died_with_its_exit_code(driver):
     driver.group.start_in("a", partial(Hosted, factory=partial(os._exit, 5)))
     event = driver.ended("a")
     assert (event.cause, event.kind) == ("exit code 5", "died")
 
 
 @however_it_started
-def test_a_signal_handler_can_wake_the_driver(driver: Driver) -> None:
+def test_a_signal_handler_can_wake_the_driver(driver):
     before = signal.signal(signal.SIGALRM, lambda number, frame: driver.group.wake())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -206,7 +200,7 @@ def test_a_signal_handler_can_wake_the_driver(driver: Driver) -> None:
 
 
 @however_it_started
-def test_a_frozen_worker_does_not_delay_the_others(driver: Driver) -> None:
+def test_a_frozen_worker_does_not_delay_the_others(driver):
     """One worker is frozen in the middle of a big message; the others' answers flow; thawed, its own is whole."""
     frozen = driver.start("frozen")
     driver.start("other")
@@ -221,7 +215,7 @@ def test_a_frozen_worker_does_not_delay_the_others(driver: Driver) -> None:
 
 
 @however_it_started
-def test_after_a_large_message_the_driver_rests(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_large_message_the_driver_rests(driver, monkeypatch):
     driver.start("a")
     assert driver.call("a", "call", len, bytes(8_000_000)) == 8_000_000
     turns = Injured(DefaultSelector.select, DefaultSelector.select)
@@ -232,7 +226,7 @@ def test_after_a_large_message_the_driver_rests(driver: Driver, monkeypatch: pyt
 
 @however_it_started
 @pytest.mark.parametrize("kind", [BaseException, TimeoutError])
-def test_an_alarm_that_raises_loses_and_exchanges_no_answer(driver: Driver, kind: type[BaseException]) -> None:
+def test_an_alarm_that_raises_loses_and_exchanges_no_answer(driver, kind):
     """A handler that raises again and again may end the worker, with a cause that says so."""
     for number in range(4):
         actor = f"a{number}"
@@ -252,8 +246,8 @@ def test_an_alarm_that_raises_loses_and_exchanges_no_answer(driver: Driver, kind
             driver.stop(actor)
 
 
-def _arm_raising_timer(kind: type[BaseException]) -> None:
-    def ring(number: int, frame: object) -> None:
+def _arm_raising_timer(kind):
+    def ring(number, frame):
         raise kind
 
     signal.signal(signal.SIGALRM, ring)
@@ -261,7 +255,7 @@ def _arm_raising_timer(kind: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)  # for the other one see `runs`
-def test_a_script_without_a_main_guard_runs_once_and_its_classes_load(script: Script, start_method: str) -> None:
+def test_a_script_without_a_main_guard_runs_once_and_its_classes_load(script, start_method):
     """A script without a main guard works, is run once, and its classes can be pickled by reference in the worker."""
     done = script.run_command([sys.executable, str(script.write(_SCRIPT))], PYTHONPATH=PYTHONPATH)
     assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nsame class True 3\n", "")

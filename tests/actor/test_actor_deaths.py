@@ -1,7 +1,5 @@
 """How actors end, and that nothing is left of them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select
@@ -10,7 +8,6 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from selectors import DefaultSelector
@@ -19,16 +16,15 @@ import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import FOREVER_S, Counter, Family, Hosted, Sleeper
-from kit import BOUND_S, Script, is_gone, marked_processes, raiser, read_pids, wait_until
+from kit import BOUND_S, is_gone, marked_processes, raiser, read_pids, wait_until
 
 from minitune.actor import interpreter_launcher, process_tree
-from minitune.actor.loop import Loop
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Returned, Workplace, encode
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
 
-def test_exit_codes_and_signals_are_named(driver: Driver) -> None:
+def test_exit_codes_and_signals_are_named(driver):
     driver.start("a")
     driver.group.call("a", "exit_process", 3)
     event = driver.ended("a")
@@ -45,9 +41,7 @@ def test_exit_codes_and_signals_are_named(driver: Driver) -> None:
     assert driver.ended("b").cause == f"SIGRTMIN+3 ({real_time})"
 
 
-def test_reply_in_the_pipe_survives_the_kill_of_its_worker(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reply_in_the_pipe_survives_the_kill_of_its_worker(driver, tmp_path, monkeypatch):
     """The reply comes first, then one end; end-of-file would never come, since the forked child has the channel too.
 
     The loop hears of the death before it finds the reply, as on a busy machine.
@@ -68,7 +62,7 @@ def test_reply_in_the_pipe_survives_the_kill_of_its_worker(
     assert is_gone(child)
 
 
-def _fork_reply_and_die(pid_file: str, size_bytes: int) -> str:
+def _fork_reply_and_die(pid_file, size_bytes):
     """Fork a child that lives on and kills its parent as soon as the value of this call is in the pipe."""
     parent = os.getpid()
     if os.fork() == 0:
@@ -83,12 +77,12 @@ def _fork_reply_and_die(pid_file: str, size_bytes: int) -> str:
     return "w" * size_bytes
 
 
-def _channels() -> list[int]:
+def _channels():
     """The control channel of this process: the one socket at a high number."""
     return [int(name) for name in os.listdir("/proc/self/fd") if int(name) >= 1000]
 
 
-def _unread_bytes(descriptor: int) -> int:
+def _unread_bytes(descriptor):
     try:
         return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
     except OSError:  # a kept standard stream
@@ -96,7 +90,7 @@ def _unread_bytes(descriptor: int) -> int:
 
 
 @however_it_started
-def test_half_a_message_is_dropped(driver: Driver) -> None:
+def test_half_a_message_is_dropped(driver):
     pid = driver.start("a")
     pipe = driver.group._actors["a"].remote.process.work._socket
     driver.group.call("a", "call", bytes, 30_000_000)
@@ -109,7 +103,7 @@ def test_half_a_message_is_dropped(driver: Driver) -> None:
 
 
 @however_it_started
-def test_closing_low_descriptors_is_harmless_unless_it_hits_the_channel(driver: Driver) -> None:
+def test_closing_low_descriptors_is_harmless_unless_it_hits_the_channel(driver):
     driver.start("a")
     assert driver.call("a", "close_standard_streams") == "still here"
     assert driver.call("a", "add", 1) == 1
@@ -117,9 +111,7 @@ def test_closing_low_descriptors_is_harmless_unless_it_hits_the_channel(driver: 
     assert driver.ended("a").cause == "control channel closed by the trial's code"
 
 
-def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(driver, monkeypatch):
     """A dying process closes its files first: on a busy machine the end of the channel comes long before the death."""
     monkeypatch.setattr("minitune.actor.process.EOF_S", 0.0)
     for number in range(2):
@@ -131,7 +123,7 @@ def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(
         assert driver.ended(f"is killed {number}").cause == "SIGKILL (9)"
 
 
-def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> None:
+def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal():
     command = [sys.executable, SCRIPTS / "waits_for_a_task.py"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -143,7 +135,7 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
 
 
 @however_it_started
-def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:
+def test_a_worker_that_garbles_the_channel_is_killed(driver):
     driver.start("a")
     driver.group.call("a", "call", _garble)
     event = driver.ended("a")
@@ -151,13 +143,13 @@ def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:
     assert event.exit_code == -9
 
 
-def _garble() -> None:
+def _garble():
     for descriptor in _channels():
         os.write(descriptor, b"garbage, and enough of it to fill the header of a frame")
 
 
 @however_it_started
-def test_a_worker_with_an_unexpected_answer_is_killed(driver: Driver) -> None:
+def test_a_worker_with_an_unexpected_answer_is_killed(driver):
     """Otherwise the driver would wait until its calls have reached that number."""
     driver.start("a")
     driver.group.call("a", "call", _answer_ahead)
@@ -165,13 +157,13 @@ def test_a_worker_with_an_unexpected_answer_is_killed(driver: Driver) -> None:
     assert event.cause == "protocol: call 1000 was answered, but the last one was 1"
 
 
-def _answer_ahead() -> None:
+def _answer_ahead():
     for descriptor in _channels():
         os.write(descriptor, b"".join(encode(Returned(1000))))
 
 
 @however_it_started
-def test_a_worker_that_answers_twice_is_killed(driver: Driver) -> None:
+def test_a_worker_that_answers_twice_is_killed(driver):
     """One of the answers is wrong, and nothing says which one."""
     driver.start("a")
     driver.group.call("a", "call", _answer_early)
@@ -181,30 +173,30 @@ def test_a_worker_that_answers_twice_is_killed(driver: Driver) -> None:
     assert "an actor that is idle; the last method that was called is 'call'" in event.cause
 
 
-def _answer_early() -> None:
+def _answer_early():
     for descriptor in _channels():
         os.write(descriptor, b"".join(encode(Returned(1))))
 
 
-def test_signals_never_go_to_whole_groups_by_accident() -> None:
+def test_signals_never_go_to_whole_groups_by_accident():
     """For the system, process 0 is the group of the sender, and -1 is every process."""
     assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (process_tree.send_signal, process_tree.kill_group))
 
 
-def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver: Driver) -> None:
+def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver):
     driver.start("a")
     event = driver.stop("a")
     assert (event.cause, event.kind, event.counts, event.exit_code) == ("stopped", "stopped", True, 0)
 
 
-def test_stop_before_the_actor_is_ready(driver: Driver) -> None:
+def test_stop_before_the_actor_is_ready(driver):
     driver.group.start_in("a", partial(Hosted, factory=Counter))
     event = driver.stop("a")
     assert event.kind == "stopped"
 
 
 @pytest.mark.usefixtures("time_to_clean_up")
-def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: Path) -> None:
+def test_after_the_grace_period_user_code_is_unwound(driver, tmp_path):
     pid_file, err = tmp_path / "pids", tmp_path / "err"
     driver.start("a", partial(Sleeper, str(pid_file)), workplace=Workplace(stderr=str(err)))
     driver.group.call("a", "sleep_and_clean_up")
@@ -217,7 +209,7 @@ def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: P
 
 @however_it_started
 @pytest.mark.usefixtures("time_to_clean_up")
-def test_stop_shows_stacks_on_request(driver: Driver, tmp_path: Path) -> None:
+def test_stop_shows_stacks_on_request(driver, tmp_path):
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")), workplace=Workplace(stderr=str(tmp_path / "err")))
     driver.group.call("a", "sleep_and_clean_up")
     read_pids(tmp_path / "pids", 1)
@@ -229,7 +221,7 @@ def test_stop_shows_stacks_on_request(driver: Driver, tmp_path: Path) -> None:
 
 @however_it_started
 @pytest.mark.parametrize("method", ["ignore_everything", "hold_the_gil"])
-def test_a_worker_that_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
+def test_a_worker_that_ignores_the_stop_is_killed(driver, tmp_path, method):
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")), workplace=Workplace(stderr=str(tmp_path / "err")))
     driver.group.call("a", method)
     read_pids(tmp_path / "pids", 1)
@@ -241,7 +233,7 @@ def test_a_worker_that_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path
         assert "grace period of 0.1 s" in event.cause
 
 
-def test_a_frozen_worker_can_be_stopped(driver: Driver) -> None:
+def test_a_frozen_worker_can_be_stopped(driver):
     pid = driver.start("a")
     os.kill(pid, signal.SIGSTOP)
     event = driver.stop("a", grace_s=0.1)
@@ -250,7 +242,7 @@ def test_a_frozen_worker_can_be_stopped(driver: Driver) -> None:
 
 
 @however_it_started
-def test_a_second_stop_shortens_the_grace_period(driver: Driver, tmp_path: Path) -> None:
+def test_a_second_stop_shortens_the_grace_period(driver, tmp_path):
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
     driver.group.call("a", "sleep")
     read_pids(tmp_path / "pids", 1)
@@ -258,7 +250,7 @@ def test_a_second_stop_shortens_the_grace_period(driver: Driver, tmp_path: Path)
     assert driver.stop("a", grace_s=0.0).kind == "stopped"
 
 
-def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_path: Path) -> None:
+def test_descendants_of_every_kind_are_gone_with_the_end(driver, tmp_path):
     pids, families = {}, {}
     for end in ("stop", "kill", "killed", "exit", "term"):
         pids[end] = driver.start(end, partial(Family, str(tmp_path / end)))
@@ -278,7 +270,7 @@ def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
-def test_a_process_with_an_environment_of_its_own_is_gone_with_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_an_environment_of_its_own_is_gone_with_the_end(monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     with Group() as group:
         driver = Driver(group)
@@ -289,11 +281,11 @@ def test_a_process_with_an_environment_of_its_own_is_gone_with_the_end(monkeypat
         assert is_gone(child)
 
 
-def _start_with_an_environment() -> int:
+def _start_with_an_environment():
     return subprocess.Popen(["sleep", str(FOREVER_S)], env={"LANG": "C"}).pid
 
 
-def test_descendants_may_outlive_a_normal_end_but_not_a_crash(start_method: str, tmp_path: Path) -> None:
+def test_descendants_may_outlive_a_normal_end_but_not_a_crash(start_method, tmp_path):
     with Group(keep_descendants=True) as group:
         driver = Driver(group)
         families = []
@@ -316,7 +308,7 @@ def test_descendants_may_outlive_a_normal_end_but_not_a_crash(start_method: str,
 
 @however_it_started
 @pytest.mark.usefixtures("time_to_clean_up")
-def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver: Driver, tmp_path: Path) -> None:
+def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver, tmp_path):
     driver.start("a")
     driver.group.call("a", "call", _outlive_a_child, str(tmp_path))
     wait_until(lambda: (tmp_path / "ready").exists(), "the child waits")
@@ -325,7 +317,7 @@ def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver: Driver, tm
     assert (tmp_path / "cleaned up").exists()
 
 
-def _outlive_a_child(directory: str) -> None:
+def _outlive_a_child(directory):
     """Ignores the stop, and ends when its child has cleaned up."""
     script = 'trap \'touch "$0/cleaned up"; exit\' TERM; touch "$0/ready"; while :; do sleep 0.01; done'
     child = subprocess.Popen(["sh", "-c", script, directory])
@@ -335,12 +327,12 @@ def _outlive_a_child(directory: str) -> None:
 
 
 @however_it_started
-def test_a_process_forked_by_the_trial_gets_the_default_for_sigterm(driver: Driver, tmp_path: Path) -> None:
+def test_a_process_forked_by_the_trial_gets_the_default_for_sigterm(driver, tmp_path):
     driver.start("a")
     assert driver.call("a", "call", _terminate_a_child) == -signal.SIGTERM
 
 
-def _terminate_a_child() -> int:
+def _terminate_a_child():
     child = os.fork()
     if child == 0:
         try:
@@ -352,23 +344,21 @@ def _terminate_a_child() -> int:
 
 
 @however_it_started
-def test_a_forked_child_that_comes_back_from_user_code_does_not_answer(driver: Driver) -> None:
+def test_a_forked_child_that_comes_back_from_user_code_does_not_answer(driver):
     driver.start("a")
     pid = driver.call("a", "call", _fork_and_return)
     assert pid == driver.group.pids()["a"]
     assert driver.call("a", "add", 1) == 1
 
 
-def _fork_and_return() -> int:
+def _fork_and_return():
     child = os.fork()
     if child:
         os.waitpid(child, 0)
     return os.getpid()
 
 
-def test_a_process_that_cannot_be_started_is_not_the_trials_fault(
-    start_method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_be_started_is_not_the_trials_fault(start_method, monkeypatch):
     with Group() as group:
         driver = Driver(group)
         with monkeypatch.context() as patch:
@@ -380,7 +370,7 @@ def test_a_process_that_cannot_be_started_is_not_the_trials_fault(
         driver.start("b")
 
 
-def test_a_process_that_cannot_be_watched_is_not_the_trials_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_watched_is_not_the_trials_fault(monkeypatch):
     """Where there is no process descriptor, a thread waits for each process."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     monkeypatch.delattr(os, "pidfd_open", raising=False)
@@ -395,7 +385,7 @@ def test_a_process_that_cannot_be_watched_is_not_the_trials_fault(monkeypatch: p
         driver.start("b")
 
 
-def test_a_process_that_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_that_cannot_be_killed_is_named(monkeypatch, tmp_path):
     """The driver cannot kill here. The actor ends all the same, and its event names the process."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     monkeypatch.setattr("minitune.actor.process_tree.KILL_CONFIRM_S", 0.2)
@@ -411,7 +401,7 @@ def test_a_process_that_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatc
     assert is_gone(pid)
 
 
-def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> None:
+def test_a_closed_group_leaves_nothing(start_method, tmp_path):
     group = Group()
     driver = Driver(group)
     driver.start("idle")
@@ -426,7 +416,7 @@ def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> Non
         group.wait(0)
 
 
-def test_a_group_that_is_dropped_leaves_nothing(start_method: str) -> None:
+def test_a_group_that_is_dropped_leaves_nothing(start_method):
     group = Group()
     driver = Driver(group)
     pid = driver.start("a")
@@ -447,7 +437,7 @@ _DRIVER = SCRIPTS / "driver_that_dies.py"
     ],
     indirect=["start_method"],
 )
-def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script: Script, how: str) -> None:
+def test_when_the_driver_dies_all_die(start_method, tmp_path, script, how):
     """Even a worker that holds the GIL, and a daemon; although a process forked from the driver lives on."""
     command = [sys.executable, str(script.write(_DRIVER)), how, str(tmp_path)]
     driver = script.start_command(command, PYTHONPATH=PYTHONPATH)
@@ -472,13 +462,13 @@ def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script:
             process.kill()
 
 
-def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver: Driver) -> None:
+def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver):
     pid = driver.start("a")
     assert os.getpgid(pid) == os.getsid(pid) == pid
 
 
 @however_it_started
-def test_an_interrupt_in_user_code_is_a_failed_call(driver: Driver, tmp_path: Path) -> None:
+def test_an_interrupt_in_user_code_is_a_failed_call(driver, tmp_path):
     pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
     driver.group.call("a", "sleep")
     read_pids(tmp_path / "pids", 1)
@@ -489,12 +479,10 @@ def test_an_interrupt_in_user_code_is_a_failed_call(driver: Driver, tmp_path: Pa
 
 
 @pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)
-def test_a_process_that_outlived_its_worker_is_killed_at_the_end(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_outlived_its_worker_is_killed_at_the_end(driver, tmp_path, monkeypatch):
     """One that cannot be killed now, because it hangs in the kernel, may be killed later."""
 
-    def in_vain(loop: Loop, markers: object, on_done: Callable[[bool], object], *args: object) -> None:
+    def in_vain(loop, markers, on_done, *args):
         loop.call_later(0.0, partial(on_done, True))
 
     pid = driver.start("a", partial(Family, str(tmp_path / "pids")))

@@ -1,7 +1,5 @@
 """The workplace of an actor: directory, output, environment; and how a worker is cleaned for the next actor."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -23,14 +21,12 @@ from minitune.actor.messages import CallRaised, CallReturned, Exited, Show, Star
 from minitune.actor.remote_actor import RemoteActor
 
 
-def workplace_in(directory: Path, **env: str | None) -> Workplace:
+def workplace_in(directory, **env):
     directory.mkdir(exist_ok=True)
     return Workplace(str(directory), str(directory / "out"), str(directory / "err"), env=env)
 
 
-def test_a_place_is_taken_before_the_object_is_made(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_is_taken_before_the_object_is_made(driver, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_TEST_REMOVED", "1")
     workplace = workplace_in(tmp_path / "a", MINITUNE_TEST_SET="yes", MINITUNE_TEST_REMOVED=None)
     umask = os.umask(0o027)
@@ -48,16 +44,16 @@ def test_a_place_is_taken_before_the_object_is_made(
 
 
 class _Observer(Counter):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         print("made")
         self.seen = os.getcwd(), os.environ.get("MINITUNE_TEST_SET"), os.environ.get("MINITUNE_TEST_REMOVED")
 
-    def look(self) -> tuple[str, str | None, str | None]:
+    def look(self):
         return self.seen
 
 
-def test_output_is_there_even_if_the_process_is_killed(driver: Driver, tmp_path: Path) -> None:
+def test_output_is_there_even_if_the_process_is_killed(driver, tmp_path):
     pid = driver.start("a", workplace=workplace_in(tmp_path / "a"))
     driver.call("a", "show", "\n".join(f"line {number}" for number in range(50)))
     os.kill(pid, signal.SIGKILL)
@@ -67,7 +63,7 @@ def test_output_is_there_even_if_the_process_is_killed(driver: Driver, tmp_path:
     assert len(event.last_lines.splitlines()) == 20
 
 
-def test_a_directory_that_is_not_there_is_a_failed_start(driver: Driver, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_there_is_a_failed_start(driver, tmp_path):
     missing = str(tmp_path / "missing")
     driver.group.start_in("a", partial(Hosted, factory=Counter), workplace=Workplace(missing))
     event = driver.next("a")
@@ -75,7 +71,7 @@ def test_a_directory_that_is_not_there_is_a_failed_start(driver: Driver, tmp_pat
     assert missing in event.error.message
 
 
-def test_a_parked_process_is_handed_on_with_its_object(driver: Driver, tmp_path: Path) -> None:
+def test_a_parked_process_is_handed_on_with_its_object(driver, tmp_path):
     pid = driver.start("a", workplace=workplace_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
     assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
@@ -95,7 +91,7 @@ def test_a_parked_process_is_handed_on_with_its_object(driver: Driver, tmp_path:
     assert driver.stop("b").cause == "stopped"
 
 
-def test_a_dirty_worker_is_handed_on_clean(driver: Driver, tmp_path: Path) -> None:
+def test_a_dirty_worker_is_handed_on_clean(driver, tmp_path):
     driver.start("a", workplace=workplace_in(tmp_path / "a"))
     before = driver.call("a", "call", _look_around)
     driver.call("a", "call", _make_dirty)
@@ -109,7 +105,7 @@ def test_a_dirty_worker_is_handed_on_clean(driver: Driver, tmp_path: Path) -> No
     assert modes[0] == modes[1] != 0o100666
 
 
-def _look_around() -> dict[str, object]:
+def _look_around():
     import resource
 
     umask = os.umask(0)
@@ -131,7 +127,7 @@ def _look_around() -> dict[str, object]:
     }
 
 
-def _make_dirty() -> None:
+def _make_dirty():
     import io
     import resource
 
@@ -157,7 +153,7 @@ def _make_dirty() -> None:
 
 
 @however_it_started
-def test_a_worker_with_a_child_is_not_kept(driver: Driver, tmp_path: Path) -> None:
+def test_a_worker_with_a_child_is_not_kept(driver, tmp_path):
     driver.start("a", partial(Family, str(tmp_path / "pids")))
     count = driver.call("a", "start_all")
     read_pids(tmp_path / "pids", count)
@@ -167,23 +163,23 @@ def test_a_worker_with_a_child_is_not_kept(driver: Driver, tmp_path: Path) -> No
 
 @however_it_started
 @pytest.mark.parametrize("kind", ["thread", "daemon process"])
-def test_a_worker_with_something_left_is_not_kept(driver: Driver, kind: str) -> None:
+def test_a_worker_with_something_left_is_not_kept(driver, kind):
     driver.start("a")
     driver.call("a", "call", _leave_thread if kind == "thread" else _leave_daemon)
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.ended("a").cause == "stopped"
 
 
-def _leave_thread() -> None:
+def _leave_thread():
     threading.Thread(target=time.sleep, args=(FOREVER_S,), daemon=True).start()
 
 
-def _leave_daemon() -> None:
+def _leave_daemon():
     subprocess.run(["sh", "-c", f"setsid sleep {FOREVER_S} &"], check=True)
 
 
 @however_it_started
-def test_a_worker_that_does_not_come_back_is_not_kept(driver: Driver, tmp_path: Path) -> None:
+def test_a_worker_that_does_not_come_back_is_not_kept(driver, tmp_path):
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
     driver.group.call("a", "ignore_everything")
     read_pids(tmp_path / "pids", 1)
@@ -194,7 +190,7 @@ def test_a_worker_that_does_not_come_back_is_not_kept(driver: Driver, tmp_path: 
 
 
 @however_it_started
-def test_a_process_that_cannot_be_handed_on_is_replaced(driver: Driver, tmp_path: Path) -> None:
+def test_a_process_that_cannot_be_handed_on_is_replaced(driver, tmp_path):
     driver.start("a")
     assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
@@ -204,16 +200,16 @@ def test_a_process_that_cannot_be_handed_on_is_replaced(driver: Driver, tmp_path
     assert driver.call("b", "add", 1) == 1
 
 
-def _park_clean(driver: Driver) -> int:
+def _park_clean(driver):
     """Park an actor with the value 7; returns its process."""
     driver.group.start_in("a", partial(Clean, factory=Counter))
-    pid: int = driver.next("a").pid
+    pid = driver.next("a").pid
     assert driver.call("a", "add", 7) == 7
     assert driver.group.stop("a", BOUND_S, keep=True) == Exited("a", "parked")
     return pid
 
 
-def test_a_worker_that_is_used_once_sets_and_removes_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_used_once_sets_and_removes_variables(monkeypatch):
     monkeypatch.setenv("MINE", "before")
     monkeypatch.setenv("GONE", "before")
     surroundings.take_workplace(Workplace(env={"MINE": "after", "GONE": None, "NEVER_THERE": None}))
@@ -221,9 +217,7 @@ def test_a_worker_that_is_used_once_sets_and_removes_variables(monkeypatch: pyte
 
 
 @however_it_started
-def test_a_parked_process_outlives_the_time_that_its_stop_had(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parked_process_outlives_the_time_that_its_stop_had(driver, tmp_path, monkeypatch):
     pid = driver.start("a")
     assert driver.group.stop("a", 5.0, keep=True) is None
     assert driver.next("a").kind == "parked"
@@ -235,7 +229,7 @@ def test_a_parked_process_outlives_the_time_that_its_stop_had(
 
 
 @however_it_started
-def test_no_more_processes_are_kept_than_there_are_cpus(start_method: str) -> None:
+def test_no_more_processes_are_kept_than_there_are_cpus(start_method):
     with Group(cpus=1) as group:
         driver = Driver(group)
         kinds = []
@@ -246,7 +240,7 @@ def test_no_more_processes_are_kept_than_there_are_cpus(start_method: str) -> No
     assert kinds == ["parked", "stopped"]
 
 
-def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tmp_path: Path) -> None:
+def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver, tmp_path):
     pid = _park_clean(driver)
     driver.group.move("b", workplace_in(tmp_path / "b"))
     assert not (tmp_path / "b" / "out").exists(), "nothing was sent"
@@ -259,7 +253,7 @@ def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tm
 
 @however_it_started
 @pytest.mark.parametrize("injury", ["killed", "killed and seen", "frozen", "no workplace"])
-def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tmp_path: Path, injury: str) -> None:
+def test_a_process_that_fails_with_the_first_call_is_replaced(driver, tmp_path, injury):
     """Started was told, and is not told again; a fresh process answers the call."""
     pid = _park_clean(driver)
     workplace = Workplace(str(tmp_path / "missing")) if injury == "no workplace" else workplace_in(tmp_path / "b")
@@ -279,7 +273,7 @@ def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tm
 
 @however_it_started
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_worker_stops_that_had_no_call_yet(driver: Driver, tmp_path: Path, keep: bool) -> None:
+def test_a_worker_stops_that_had_no_call_yet(driver, tmp_path, keep):
     pid = _park_clean(driver)
     driver.group.move("b", workplace_in(tmp_path / "b"))
     assert driver.next("b").reused
@@ -295,7 +289,7 @@ def test_a_worker_stops_that_had_no_call_yet(driver: Driver, tmp_path: Path, kee
 
 
 @however_it_started
-def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver: Driver, tmp_path: Path) -> None:
+def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver, tmp_path):
     driver.group.start_in("a", Nester, workplace=workplace_in(tmp_path / "a"))
     assert isinstance(driver.next("a"), Started)
     assert driver.call("a", "work", 1) == (1,)
@@ -311,7 +305,7 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver: Driver, tmp_
 
 
 @however_it_started
-def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
+def test_only_a_parked_process_is_handed_on(driver):
     driver.start("a")
     process = driver.group._actors["a"].remote.process
     with pytest.raises(RuntimeError, match="not parked"):
@@ -319,7 +313,7 @@ def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
 
 
 @however_it_started
-def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path: Path) -> None:
+def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver, tmp_path):
     driver.start("a", _BadEnd, workplace=workplace_in(tmp_path / "a"))
     driver.group.stop("a", BOUND_S)
     event = driver.ended("a")
@@ -329,11 +323,11 @@ def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path
 
 
 class _BadEnd:
-    def stop(self) -> None:
+    def stop(self):
         raise RuntimeError("the end is bad")
 
 
-def test_children_carry_the_marker_of_their_worker(driver: Driver) -> None:
+def test_children_carry_the_marker_of_their_worker(driver):
     driver.start("a")
     own = driver.call("a", "environment", "MINITUNE_TRIAL")
     shown = driver.call("a", "call", partial(_shown_environments, own))
@@ -341,7 +335,7 @@ def test_children_carry_the_marker_of_their_worker(driver: Driver) -> None:
     assert own.startswith(driver.group.run_id)
 
 
-def _shown_environments(marker: str) -> list[bool]:
+def _shown_environments(marker):
     """Whether the worker, a forked and an exec'ed child show the marker to others."""
     paths = ["/proc/self/environ"]
     child = os.fork()
@@ -361,7 +355,7 @@ def _shown_environments(marker: str) -> list[bool]:
 
 
 @however_it_started
-def test_a_worker_that_was_to_be_kept_can_be_stopped_for_good(driver: Driver) -> None:
+def test_a_worker_that_was_to_be_kept_can_be_stopped_for_good(driver):
     driver.start("a")
     driver.group.stop("a", BOUND_S, keep=True)
     driver.group.stop("a", BOUND_S)

@@ -1,7 +1,5 @@
 """Starting workers: zygote, preload, scarce processes, hostile surroundings, and systems that have less."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import logging
@@ -9,22 +7,19 @@ import os
 import random
 import shutil
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, zygote_pids
 from actor_samples import Counter, Family, Hosted
-from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, scaled_s, wait_until
+from kit import BOUND_S, is_gone, marked_processes, read_pids, scaled_s, wait_until
 
 from minitune.actor import packets
 from minitune.actor.launcher import start_method as chosen_start_method
@@ -38,14 +33,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 
 
 @pytest.fixture
-def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+def zygote(storage_of_its_own, monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
 
 
-def test_killed_zygote_loses_its_workers_and_is_replaced(zygote: Driver, tmp_path: Path) -> None:
+def test_killed_zygote_loses_its_workers_and_is_replaced(zygote, tmp_path):
     for _ in range(2):
         zygote.start("a", partial(Family, str(tmp_path / "pids")))
         zygote.start("b")
@@ -61,7 +56,7 @@ def test_killed_zygote_loses_its_workers_and_is_replaced(zygote: Driver, tmp_pat
     zygote.start("c")
 
 
-def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote: Driver) -> None:
+def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote):
     pid = zygote.start("a")
     zygote.group.call("a", "add", 4)
     [zygote_pid] = zygote_pids()
@@ -75,7 +70,7 @@ def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote: Driver) 
     assert (event.kind, event.counts) == ("lost", False)
 
 
-def test_a_fork_that_fails_is_not_the_trials_fault(zygote: Driver) -> None:
+def test_a_fork_that_fails_is_not_the_trials_fault(zygote):
     """No limit holds for root, so the zygote's own call is made to fail, by way of a preload."""
     zygote.group.preload(partial(_break_fork, errno.EAGAIN))
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
@@ -85,9 +80,7 @@ def test_a_fork_that_fails_is_not_the_trials_fault(zygote: Driver) -> None:
     zygote.start("b", preload=False)
 
 
-def test_a_worker_without_its_own_thread_is_not_the_trials_fault(
-    zygote: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_without_its_own_thread_is_not_the_trials_fault(zygote, tmp_path, monkeypatch):
     (tmp_path / "pids.max").write_text("7\n")
     monkeypatch.setattr("minitune.base.process_limits.own_groups", lambda controller: [str(tmp_path)])
     zygote.group.preload(_break_threads)
@@ -99,22 +92,20 @@ def test_a_worker_without_its_own_thread_is_not_the_trials_fault(
     zygote.start("b", preload=False)
 
 
-def _break_threads() -> None:
+def _break_threads():
     import _thread
 
-    def refuse(*args: Any) -> None:
+    def refuse(*args):
         raise RuntimeError("can't start new thread")
 
     _thread.start_new_thread = refuse
 
 
-def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(
-    zygote: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(zygote, monkeypatch):
     """This happens if the zygote has no free descriptor, or if too many are on their way."""
     really_send = packets.send_packet
 
-    def send(end: socket.socket, packet: packets.Packet, descriptors: Sequence[int] = ()) -> None:
+    def send(end, packet, descriptors=()):
         really_send(end, packet)
 
     monkeypatch.setattr("minitune.actor.packets.send_packet", send)
@@ -124,32 +115,32 @@ def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS], ids=errno.errorcode.get)
-def test_where_forking_is_never_allowed_the_error_names_the_way_out(zygote: Driver, number: int) -> None:
+def test_where_forking_is_never_allowed_the_error_names_the_way_out(zygote, number):
     zygote.group.preload(partial(_break_fork, number))
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
     with pytest.raises(TuneError, match="MINITUNE_START_METHOD=interpreter"):
         zygote.next("a")
 
 
-def _break_fork(number: int) -> None:
-    def fail(*args: object) -> int:
+def _break_fork(number):
+    def fail(*args):
         raise OSError(number, os.strerror(number))
 
     os.fork = fail
 
 
-_cache: dict[str, int] = {}
+_cache = {}
 
 
-def _fill_cache() -> None:
+def _fill_cache():
     _cache["filled by"] = os.getpid()
 
 
-def _cached() -> int | None:
+def _cached():
     return _cache.get("filled by")
 
 
-def test_preload_is_shared_by_those_who_want_it(zygote: Driver) -> None:
+def test_preload_is_shared_by_those_who_want_it(zygote):
     zygote.group.preload(_fill_cache)
     pids = {actor_id: zygote.start(actor_id) for actor_id in "ab"}
     zygote.start("c", preload=False)
@@ -162,36 +153,34 @@ def test_preload_is_shared_by_those_who_want_it(zygote: Driver) -> None:
     assert zygote.call("d", "call", _cached) == -1
 
 
-def _fill_twice() -> None:
+def _fill_twice():
     assert "filled by" in _cache
     _cache["filled by"] = -1
 
 
-def _start_thread() -> None:
+def _start_thread():
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 
 
-def _fail() -> None:
+def _fail():
     raise ValueError("no preload today")
 
 
-def _die() -> None:
+def _die():
     os._exit(4)
 
 
-def _hang() -> None:
+def _hang():
     threading.Event().wait()
 
 
-def _open_device() -> None:
+def _open_device():
     zygote = sys.modules["minitune.actor.zygote"]
-    zygote.GPU_PATHS = ("/dev/zero",)  # type: ignore[attr-defined]  # tests have no other
+    zygote.GPU_PATHS = ("/dev/zero",)
     _log_file.append(os.open("/dev/zero", os.O_RDONLY))
 
 
-def test_preloads_that_are_not_safe_are_left_out(
-    zygote: Driver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_preloads_that_are_not_safe_are_left_out(zygote, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG, logger="minitune")
     monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", scaled_s(3.0))
     unsafe = [_start_thread, _open_device, _fail, _die, _hang]
@@ -211,7 +200,7 @@ def test_preloads_that_are_not_safe_are_left_out(
     assert zygote.call("b", "call", _cached) == -1
 
 
-def test_a_worker_may_wait_for_a_slow_preload(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_may_wait_for_a_slow_preload(zygote, monkeypatch):
     """A preload has a time limit of its own."""
     zygote.start("earlier")
     monkeypatch.setattr("minitune.actor.zygote_launcher.ZYGOTE_HELLO_S", 0.1)
@@ -221,45 +210,45 @@ def test_a_worker_may_wait_for_a_slow_preload(zygote: Driver, monkeypatch: pytes
     assert zygote.call("a", "call", _cached) is not None
 
 
-def _then(action: Callable[[], None]) -> None:
+def _then(action):
     _cache["unsafe"] = 1
     action()
 
 
-def _fill_more() -> None:
+def _fill_more():
     _cache["more"] = 1
 
 
-def _cached_more() -> tuple[bool, bool]:
+def _cached_more():
     return "more" in _cache, "unsafe" in _cache
 
 
-def test_preload_runs_under_thread_caps_that_workers_do_not_inherit(zygote: Driver) -> None:
+def test_preload_runs_under_thread_caps_that_workers_do_not_inherit(zygote):
     zygote.group.preload(_note_caps)
     zygote.start("a")
     assert zygote.call("a", "call", _noted_caps) == ("1", os.environ.get("OMP_NUM_THREADS"))
 
 
-def _note_caps() -> None:
-    _cache["caps"] = os.environ["OMP_NUM_THREADS"]  # type: ignore[assignment]
+def _note_caps():
+    _cache["caps"] = os.environ["OMP_NUM_THREADS"]
 
 
-def _noted_caps() -> tuple[object, str | None]:
+def _noted_caps():
     return _cache.get("caps"), os.environ.get("OMP_NUM_THREADS")
 
 
-def test_preloaded_random_generators_are_not_shared(zygote: Driver) -> None:
+def test_preloaded_random_generators_are_not_shared(zygote):
     zygote.group.preload(partial(random.seed, 1))
     zygote.start("a")
     zygote.start("b")
     assert zygote.call("a", "call", _draw) != zygote.call("b", "call", _draw)
 
 
-def _draw() -> float:
+def _draw():
     return random.random()
 
 
-def test_the_package_that_a_preload_imports_is_known_while_that_takes_long(zygote: Driver, tmp_path: Path) -> None:
+def test_the_package_that_a_preload_imports_is_known_while_that_takes_long(zygote, tmp_path):
     """It is an installed package. The name of the user's own module, which imports it, would say less."""
     installed = tmp_path / "site-packages"
     installed.mkdir()
@@ -275,40 +264,40 @@ def test_the_package_that_a_preload_imports_is_known_while_that_takes_long(zygot
     assert zygote.call("a", "call", partial(_is_imported, "heavy"))
 
 
-def _import_from(folders: list[str], name: str) -> None:
+def _import_from(folders, name):
     sys.path[:0] = folders
     importlib.import_module(name)
 
 
-def _is_imported(name: str) -> bool:
+def _is_imported(name):
     return name in sys.modules
 
 
-def test_a_file_that_a_preload_has_opened_keeps_its_number(zygote: Driver, tmp_path: Path) -> None:
+def test_a_file_that_a_preload_has_opened_keeps_its_number(zygote, tmp_path):
     zygote.group.preload(partial(_open_log, str(tmp_path / "log")))
     zygote.start("a")
     zygote.call("a", "call", _write_log)
     assert (tmp_path / "log").read_text() == "line\n"
 
 
-_log_file: list[int] = []
+_log_file = []
 
 
-def _open_log(path: str) -> None:
+def _open_log(path):
     _log_file.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
 
 
-def _write_log() -> None:
+def _write_log():
     os.write(_log_file[0], b"line\n")
 
 
-def test_a_forked_worker_holds_no_descriptor_of_the_zygote(zygote: Driver) -> None:
+def test_a_forked_worker_holds_no_descriptor_of_the_zygote(zygote):
     zygote.start("a")
     low = zygote.call("a", "call", _low_descriptors)
     assert low == [0, 1, 2]
 
 
-def _low_descriptors() -> list[int]:
+def _low_descriptors():
     found = []
     for descriptor in range(1000):
         with suppress(OSError):
@@ -317,7 +306,7 @@ def _low_descriptors() -> list[int]:
     return found
 
 
-def test_workers_do_not_die_with_the_thread_that_started_them(start_method: str) -> None:
+def test_workers_do_not_die_with_the_thread_that_started_them(start_method):
     with Group() as group:
         driver = Driver(group)
         with ThreadPoolExecutor(1) as pool:
@@ -326,7 +315,7 @@ def test_workers_do_not_die_with_the_thread_that_started_them(start_method: str)
         assert driver.call("a", "pid") == pid
 
 
-def test_a_group_in_an_actor_dies_with_it(driver: Driver, tmp_path: Path) -> None:
+def test_a_group_in_an_actor_dies_with_it(driver, tmp_path):
     pid = driver.start("outer")
     inner = driver.call("outer", "call", partial(_start_inner_family, str(tmp_path / "pids")))
     family = read_pids(tmp_path / "pids", inner)
@@ -335,10 +324,10 @@ def test_a_group_in_an_actor_dies_with_it(driver: Driver, tmp_path: Path) -> Non
     wait_until(lambda: all(is_gone(member) for member in family), "the inner family is gone")
 
 
-_inner: list[Driver] = []
+_inner = []
 
 
-def _start_inner_family(pid_file: str) -> int:
+def _start_inner_family(pid_file):
     _inner.append(Driver(Group()))
     _inner[0].start("inner", partial(Family, pid_file))
     return int(_inner[0].call("inner", "start_all"))
@@ -347,9 +336,7 @@ def _start_inner_family(pid_file: str) -> int:
 _PLAIN = SCRIPTS / "flags_of_workers.py"
 
 
-def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(
-    start_method: str, script: Script, tmp_path: Path
-) -> None:
+def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(start_method, script, tmp_path):
     """The script is elsewhere, so only a worker that looks into the working directory can find the files."""
     hostile = tmp_path / "hostile"
     hostile.mkdir()
@@ -360,7 +347,7 @@ def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
-def test_actors_work_on_a_system_without_process_descriptors(script: Script, tmp_path: Path) -> None:
+def test_actors_work_on_a_system_without_process_descriptors(script, tmp_path):
     """No process descriptors, no anonymous files, no `waitid`, in the driver and in the workers, as on macOS."""
     (tmp_path / "site").mkdir()
     shutil.copy(SCRIPTS / "lacks_descriptors.py", tmp_path / "site" / "sitecustomize.py")
@@ -369,13 +356,13 @@ def test_actors_work_on_a_system_without_process_descriptors(script: Script, tmp
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
-def _guards() -> list[int]:
+def _guards():
     """The processes that end the workers of a driver that has died."""
     return [child.pid for child in psutil.Process().children() if any("guard" in word for word in child.cmdline())]
 
 
 @pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)
-def test_one_guard_is_there_for_all_workers_and_a_new_one_if_it_was_killed(driver: Driver) -> None:
+def test_one_guard_is_there_for_all_workers_and_a_new_one_if_it_was_killed(driver):
     driver.start("a")
     driver.start("b")
     [guard] = _guards()
@@ -386,13 +373,13 @@ def test_one_guard_is_there_for_all_workers_and_a_new_one_if_it_was_killed(drive
     assert other != guard
 
 
-def test_a_start_method_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_method_that_does_not_exist_is_refused(monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "spawn")
     with pytest.raises(ValueError, match="must be 'zygote' or 'interpreter', but got 'spawn'"):
         Group()
 
 
-def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_zygote_is_the_choice_where_it_works(monkeypatch):
     monkeypatch.delenv("MINITUNE_START_METHOD", raising=False)
     assert chosen_start_method() == "zygote"
     monkeypatch.delattr(os, "pidfd_open")
@@ -402,8 +389,8 @@ def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch
         Group()
 
 
-def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
-    def cycle(number: int) -> None:
+def test_many_workers_come_and_go_and_nothing_grows(zygote):
+    def cycle(number):
         zygote.start(f"a{number}")
         assert zygote.stop(f"a{number}").cause == "stopped"
 
@@ -417,7 +404,7 @@ def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
     assert [(process.num_fds(), process.num_threads()) for process in processes] == before
 
 
-def test_forty_workers_start_work_and_stop_at_the_same_time(zygote: Driver) -> None:
+def test_forty_workers_start_work_and_stop_at_the_same_time(zygote):
     names = [f"a{number}" for number in range(40)]
     for name in names:
         zygote.group.start_in(name, partial(Hosted, factory=Counter))
@@ -433,16 +420,16 @@ def test_forty_workers_start_work_and_stop_at_the_same_time(zygote: Driver) -> N
         assert zygote.ended(name).cause == "stopped"
 
 
-def test_worker_starts_without_access_to_its_memory_score(zygote: Driver) -> None:
+def test_worker_starts_without_access_to_its_memory_score(zygote):
     zygote.group.preload(_refuse_the_score)
     zygote.start("a")
     assert zygote.call("a", "add", 2) == 2
 
 
-def _refuse_the_score() -> None:
+def _refuse_the_score():
     really_open = os.open
 
-    def refusing(path: Any, *args: Any, **kwargs: Any) -> int:
+    def refusing(path, *args, **kwargs):
         if path == "/proc/self/oom_score_adj":
             raise PermissionError(errno.EACCES, "refused", path)
         return really_open(path, *args, **kwargs)

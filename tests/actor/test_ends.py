@@ -1,12 +1,9 @@
 """What is told of the end of an actor: its kind, its cause in words, and the last lines of its output."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -30,14 +27,14 @@ KILLED = -int(signal.SIGKILL)
 LATE = "did not end within the grace period of 10 s and was killed"
 
 
-def end_of(phase: ActorPhase, end: End, cause: str = "", evidence: str = "", shows: bool = False, **place: Any) -> Any:
+def end_of(phase, end, cause="", evidence="", shows=False, **place):
     """What is told when the process of an actor in this phase ends."""
-    told: list[Any] = []
+    told = []
     process = SimpleNamespace(
         pid=77, phase=None, cause=cause, memory_kills=SimpleNamespace(claim=lambda: evidence), number=0
     )
-    started = Started("a", 0, "", None)  # type: ignore[arg-type]
-    actor = RemoteActor(process, started, Workplace(**place), told.append)  # type: ignore[arg-type]
+    started = Started("a", 0, "", None)
+    actor = RemoteActor(process, started, Workplace(**place), told.append)
     actor.phase = phase
     actor._shows_stacks = shows
     actor.on_end(end)
@@ -55,7 +52,7 @@ def end_of(phase: ActorPhase, end: End, cause: str = "", evidence: str = "", sho
         (-(signal.SIGRTMIN + 1), f"SIGRTMIN+1 ({signal.SIGRTMIN + 1})"),
     ],
 )
-def test_exit_statuses_are_told_in_words(code: int | None, words: str) -> None:
+def test_exit_statuses_are_told_in_words(code, words):
     assert describe_exit(code) == words
 
 
@@ -86,22 +83,20 @@ def test_exit_statuses_are_told_in_words(code: int | None, words: str) -> None:
         ("STOPPING", End(pid=5, exit_code=None, survivors=True), LATE, ("stopped", "could not be killed, pid 5", 0)),
     ],
 )
-def test_each_end_has_its_kind_its_cause_and_its_signal(
-    phase: str, end: End, cause: str, told: tuple[str, str, int]
-) -> None:
+def test_each_end_has_its_kind_its_cause_and_its_signal(phase, end, cause, told):
     event = end_of(ActorPhase[phase], end, cause)
     assert isinstance(event, Exited)
     assert (event.kind, event.cause, event.signal) == told
     assert (event.exit_code, event.survivors) == (end.exit_code, end.survivors)
 
 
-def test_a_stop_that_was_caught_is_the_cause_of_its_end() -> None:
+def test_a_stop_that_was_caught_is_the_cause_of_its_end():
     event = end_of(ActorPhase.STOPPING, End(exit_code=STOP_SWALLOWED_EXIT))
     assert event.kind == "stopped"
     assert event.cause.startswith("it was told to stop, but ")
 
 
-def test_lack_of_memory_is_told_only_with_evidence_and_if_nothing_was_stopped() -> None:
+def test_lack_of_memory_is_told_only_with_evidence_and_if_nothing_was_stopped():
     killed = End(exit_code=KILLED)
     event = end_of(ActorPhase.BUSY, killed, evidence="the count rose")
     assert (event.cause, event.signal) == ("SIGKILL (9), out of memory: the count rose", 0)
@@ -109,7 +104,7 @@ def test_lack_of_memory_is_told_only_with_evidence_and_if_nothing_was_stopped() 
     assert end_of(ActorPhase.BUSY, End(exit_code=-15), evidence="the count rose").cause == "SIGTERM (15)"
 
 
-def test_what_was_used_until_the_end_is_told() -> None:
+def test_what_was_used_until_the_end_is_told():
     end = End("died", "", 5, 0, peak_bytes=1_000, cpu_s=2.5, ended_s=7.0)
     event = end_of(ActorPhase.BUSY, end)
     assert (event.pid, event.peak_bytes, event.cpu_s, event.ended_s, event.counts) == (5, 1_000, 2.5, 7.0, True)
@@ -117,7 +112,7 @@ def test_what_was_used_until_the_end_is_told() -> None:
     assert not end_of(ActorPhase.BUSY, end._replace(kind="lost", reason="the zygote ended")).counts
 
 
-def test_a_worker_without_a_thread_was_refused_only_while_it_started() -> None:
+def test_a_worker_without_a_thread_was_refused_only_while_it_started():
     end = End(exit_code=NO_THREAD_EXIT)
     refused = end_of(ActorPhase.MAKING, end)
     assert refused.kind == "refused"
@@ -126,14 +121,14 @@ def test_a_worker_without_a_thread_was_refused_only_while_it_started() -> None:
 
 
 @pytest.mark.parametrize("phase", [ActorPhase.TAKEN, ActorPhase.MOVING])
-def test_a_process_that_dies_while_it_is_handed_on_is_no_end_of_the_next_actor(phase: ActorPhase) -> None:
+def test_a_process_that_dies_while_it_is_handed_on_is_no_end_of_the_next_actor(phase):
     assert end_of(phase, End(exit_code=3)) == NotReset("a", "it has died", False, None)
 
 
 # -- the last lines ----------------------------------------------------------------------------------------------------
 
 
-def test_the_last_lines_are_told_of_bad_ends(tmp_path: Path) -> None:
+def test_the_last_lines_are_told_of_bad_ends(tmp_path):
     (tmp_path / "out").write_text("".join(f"line {number}\n" for number in range(100)))
     place = {"stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "out")}
     lines = end_of(ActorPhase.BUSY, End(exit_code=0), **place).last_lines.splitlines()
@@ -144,7 +139,7 @@ def test_the_last_lines_are_told_of_bad_ends(tmp_path: Path) -> None:
     assert dumped == [f"line {number}" for number in range(max(0, 100 - DUMP_LINES), 100)]
 
 
-def test_errors_come_last_and_missing_files_have_no_lines(tmp_path: Path) -> None:
+def test_errors_come_last_and_missing_files_have_no_lines(tmp_path):
     out, err = str(tmp_path / "out"), str(tmp_path / "err")
     assert last_lines(Workplace(stdout=out, stderr=err)) == ""
     Path(err).write_text("error 1\nerror 2")
@@ -155,7 +150,7 @@ def test_errors_come_last_and_missing_files_have_no_lines(tmp_path: Path) -> Non
     assert last_lines(Workplace()) == ""
 
 
-def test_stacks_are_told_without_the_frames_that_are_not_the_users(tmp_path: Path) -> None:
+def test_stacks_are_told_without_the_frames_that_are_not_the_users(tmp_path):
     library = os.path.dirname(os.__file__)
     package = os.path.dirname(os.path.dirname(os.path.abspath(last_lines.__code__.co_filename)))
     head = "Thread 0x00007f0000000000 (most recent call first):"

@@ -1,7 +1,5 @@
 """The frame reader against any chunking and any damage."""
 
-from __future__ import annotations
-
 import zlib
 from unittest import mock
 
@@ -18,7 +16,6 @@ from minitune.actor.messages import (
     FrameReader,
     GoOn,
     Hello,
-    Message,
     Move,
     ProtocolError,
     Quit,
@@ -65,31 +62,29 @@ MESSAGES = st.one_of(
 )
 
 
-def stream_of(messages: list[Message]) -> bytes:
+def stream_of(messages):
     return b"".join(b"".join(encode(message)) for message in messages)
 
 
 @hypothesis.given(st.lists(MESSAGES, max_size=6), st.data())
-def test_any_chunking_gives_the_same_messages(messages: list[Message], data: st.DataObject) -> None:
+def test_any_chunking_gives_the_same_messages(messages, data):
     stream = stream_of(messages)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
     reader = FrameReader()
-    found: list[Message] = []
+    found = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         reader.feed(stream[start:end], found.append)
     assert found == messages
 
 
 @hypothesis.given(st.lists(MESSAGES, max_size=4), MESSAGES, st.lists(MESSAGES, max_size=2), st.data())
-def test_a_flipped_bit_never_gives_a_wrong_message(
-    before: list[Message], hit: Message, after: list[Message], data: st.DataObject
-) -> None:
+def test_a_flipped_bit_never_gives_a_wrong_message(before, hit, after, data):
     """Those before it come through; it and those after it do not, or the reader waits for more than there is."""
     stream = bytearray(stream_of([*before, hit, *after]))
     start, length = len(stream_of(before)), len(stream_of([hit]))
     bit = data.draw(st.integers(0, length * 8 - 1))
     stream[start + bit // 8] ^= 1 << bit % 8
-    found: list[Message] = []
+    found = []
     try:
         with mock.patch("minitune.actor.messages.MESSAGE_BYTES", 10_000):
             FrameReader().feed(bytes(stream), found.append)
@@ -99,8 +94,8 @@ def test_a_flipped_bit_never_gives_a_wrong_message(
 
 
 @hypothesis.given(st.binary(max_size=200))
-def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
-    found: list[Message] = []
+def test_garbage_never_raises_anything_else(garbage):
+    found = []
     try:
         FrameReader().feed(garbage, found.append)
     except ProtocolError:
@@ -109,21 +104,21 @@ def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", [len(_MESSAGES), 255])
-def test_a_kind_that_does_not_exist_is_refused(kind: int) -> None:
+def test_a_kind_that_does_not_exist_is_refused(kind):
     front = bytearray(go_on(1)[:-4])
     front[3] = kind
-    heard: list[Message] = []
+    heard = []
     with pytest.raises(ProtocolError, match=f"no message has the kind {kind}"):
         FrameReader().feed(go_on(1) + front + zlib.crc32(front).to_bytes(4, "big"), heard.append)
     assert heard == [GoOn(1)], "the good ones before it are handled"
 
 
-def test_the_prepared_frame_is_that_of_its_message() -> None:
+def test_the_prepared_frame_is_that_of_its_message():
     assert [go_on(7)] == encode(GoOn(7))
 
 
 @hypothesis.given(MESSAGES)
-def test_a_body_above_the_limit_is_refused_at_its_header(message: Message) -> None:
+def test_a_body_above_the_limit_is_refused_at_its_header(message):
     frame = b"".join(encode(message))
     body_bytes = len(frame) - HEADER_BYTES
     hypothesis.assume(body_bytes > 0)

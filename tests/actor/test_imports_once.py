@@ -1,11 +1,8 @@
 """What a trainable imports first is imported once per run where workers are forked, if that is safe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-from kit import Script
 
 from minitune.actor.launcher import start_method
 
@@ -16,7 +13,7 @@ pytestmark = pytest.mark.skipif(start_method() != "zygote", reason="workers are 
 ONCE, BY_EACH = "[5, 5, 5, 5] set() 1", "[5, 5, 5, 5] set() 4"
 
 
-def imports(script: Script, name: str, trainables: str, kind: str = "") -> tuple[list[str], str]:
+def imports(script, name, trainables, kind=""):
     """For each trainable what its run has come to and how often others than the driver have imported `slow`; stderr.
 
     That module lies beside the script, or where packages are installed; or a link there leads to it.
@@ -44,11 +41,11 @@ def imports(script: Script, name: str, trainables: str, kind: str = "") -> tuple
 
 
 @pytest.mark.parametrize("name", ["users.py", "imports_users.py"])
-def test_imports_of_the_trainables_module_are_done_once(script: Script, name: str) -> None:
+def test_imports_of_the_trainables_module_are_done_once(script, name):
     assert imports(script, name, "train, Stepwise") == ([ONCE] * 2, "")
 
 
-def test_packages_imported_first_by_a_trainable_are_loaded_once(script: Script) -> None:
+def test_packages_imported_first_by_a_trainable_are_loaded_once(script):
     ways = (
         "trainable",
         "generator",
@@ -61,35 +58,35 @@ def test_packages_imported_first_by_a_trainable_are_loaded_once(script: Script) 
 
 
 @pytest.mark.parametrize("kind", ["", "linked"])
-def test_a_module_of_the_users_own_is_imported_by_each_trial(script: Script, kind: str) -> None:
+def test_a_module_of_the_users_own_is_imported_by_each_trial(script, kind):
     """It may draw a number at its import, or open a file: each trial does so itself, in its own directory."""
     assert imports(script, "imports_first.py", "trainable, generator, Stepwise", kind) == ([BY_EACH] * 3, "")
 
 
-def test_only_leading_imports_are_preloaded(script: Script) -> None:
+def test_only_leading_imports_are_preloaded(script):
     """What it does not do first it may not do at all."""
     (script.directory / "own.py").write_text("import sys\nassert 'slow' not in sys.modules, 'imported before'\n")
     found = imports(script, "imports_later.py", "after_the_users_own, InAStep, within", "installed")
     assert found == ([BY_EACH] * 3, "")
 
 
-def test_without_preload_each_trial_imports_everything_itself(script: Script) -> None:
+def test_without_preload_each_trial_imports_everything_itself(script):
     """`fit_each` sets `preload=False` for what is "fresh"."""
     found = imports(script, "imports_first.py", "trainable, __import__('users').train", "installed fresh")
     assert found == ([BY_EACH] * 2, "")
 
 
-def test_import_that_fails_once_is_tried_by_each_trial(script: Script) -> None:
+def test_import_that_fails_once_is_tried_by_each_trial(script):
     [found], stderr = imports(script, "imports_first.py", "trainable", "installed broken")
     assert found.startswith("[None, None, None, None] {'TrialError'}")
     assert "preload" not in stderr
 
 
-def test_a_module_that_starts_a_thread_is_imported_by_each_worker(script: Script) -> None:
+def test_a_module_that_starts_a_thread_is_imported_by_each_worker(script):
     assert imports(script, "users.py", "train", kind="thread") == (["[5, 5, 5, 5] set() 5"], "")
 
 
-def test_an_import_that_fails_is_told_by_the_trials_alone(script: Script) -> None:
+def test_an_import_that_fails_is_told_by_the_trials_alone(script):
     [found], stderr = imports(script, "users.py", "train", kind="broken")
     assert found.startswith("[None, None, None, None] {'WorkerStartError'}")
     assert "preload" not in stderr

@@ -1,9 +1,6 @@
 """How the processes of workers are started: their environment, their directory, and how deep they are nested."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +8,13 @@ from minitune.actor import launcher
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
 
 
-def test_a_run_has_a_name_of_its_own() -> None:
+def test_a_run_has_a_name_of_its_own():
     names = {launcher.new_run_id() for _ in range(10)}
     assert len(names) == 10
     assert all(len(bytes.fromhex(name)) == 8 for name in names)
 
 
-def test_the_markers_of_all_workers_have_one_length() -> None:
+def test_the_markers_of_all_workers_have_one_length():
     markers = [marker_of("0123456789abcdef", token) for token in (0, 7, 10**9)]
     assert len({len(marker) for marker in markers}) == 1
     assert len(set(markers)) == 3
@@ -32,9 +29,7 @@ def test_the_markers_of_all_workers_have_one_length() -> None:
         ({TRIAL_VARIABLE: "run.3", WITHIN_VARIABLE: "run.1 run.2"}, "run.1 run.2 run.3", 3),
     ],
 )
-def test_a_worker_carries_the_markers_of_those_around_it(
-    monkeypatch: pytest.MonkeyPatch, outer: dict[str, str], within: str | None, depth: int
-) -> None:
+def test_a_worker_carries_the_markers_of_those_around_it(monkeypatch, outer, within, depth):
     for name in (TRIAL_VARIABLE, WITHIN_VARIABLE, RUN_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     for name, value in outer.items():
@@ -49,7 +44,7 @@ def test_a_worker_carries_the_markers_of_those_around_it(
     assert dict(os.environ) == before
 
 
-def test_workers_start_in_a_directory_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_start_in_a_directory_that_exists(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert launcher.starting_directory() is None

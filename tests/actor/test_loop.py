@@ -1,10 +1,7 @@
 """The driver's loop: timers, time limits, descriptors, and calls from other threads."""
 
-from __future__ import annotations
-
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,35 +12,35 @@ from minitune.actor.loop import Loop, TimeLimit
 class Time:
     """A clock that tests set."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now_s = 1_000.0
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now_s
 
 
 @pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+def time(monkeypatch):
     time = Time()
     monkeypatch.setattr(loops, "time", time)
     return time
 
 
 @pytest.fixture
-def loop(time: Time) -> Iterator[Loop]:
+def loop(time):
     loop = Loop()
     yield loop
     loop.close()
     loop.close()
 
 
-def pass_time(loop: Loop, time: Time, seconds: float) -> None:
+def pass_time(loop, time, seconds):
     time.now_s += seconds
     loop.turn(0.0)
 
 
-def test_calls_come_when_they_are_due_and_in_their_order(loop: Loop, time: Time) -> None:
-    called: list[str] = []
+def test_calls_come_when_they_are_due_and_in_their_order(loop, time):
+    called = []
     for name, delay_s in (("c", 3.0), ("a", 1.0), ("b", 1.0), ("never", 2.0)):
         timer = loop.call_later(delay_s, lambda name=name: called.append(name))
         if name == "never":
@@ -61,16 +58,16 @@ def test_calls_come_when_they_are_due_and_in_their_order(loop: Loop, time: Time)
     assert called == ["a", "b", "c"]
 
 
-def test_a_call_at_once_comes_in_the_next_turn(loop: Loop) -> None:
-    called: list[int] = []
+def test_a_call_at_once_comes_in_the_next_turn(loop):
+    called = []
     loop.call_later(0.0, lambda: called.append(1))
     assert called == []
     loop.turn(None)
     assert called == [1]
 
 
-def test_only_the_last_limit_counts(loop: Loop, time: Time) -> None:
-    called: list[str] = []
+def test_only_the_last_limit_counts(loop, time):
+    called = []
     limit = TimeLimit(loop)
     assert not limit.is_set
     limit.set(5.0, lambda: called.append("first"))
@@ -86,8 +83,8 @@ def test_only_the_last_limit_counts(loop: Loop, time: Time) -> None:
     assert called == ["sooner"]
 
 
-def test_a_limit_that_was_moved_counts_from_then_on(loop: Loop, time: Time) -> None:
-    called: list[float] = []
+def test_a_limit_that_was_moved_counts_from_then_on(loop, time):
+    called = []
     limit = TimeLimit(loop)
     limit.set(5.0, lambda: called.append(-1.0))
     pass_time(loop, time, 4.0)
@@ -97,19 +94,19 @@ def test_a_limit_that_was_moved_counts_from_then_on(loop: Loop, time: Time) -> N
     assert called == [1_014.0]
 
 
-def test_a_turn_ends_with_its_timeout_whatever_is_due_later(loop: Loop) -> None:
-    called: list[int] = []
+def test_a_turn_ends_with_its_timeout_whatever_is_due_later(loop):
+    called = []
     loop.call_later(3_600.0, lambda: called.append(1))
     assert loop.turn(0.0) is False
     assert called == []
 
 
 @pytest.mark.parametrize("end", [TimeLimit.clear, TimeLimit.close])
-def test_a_limit_that_is_removed_is_not_exceeded(loop: Loop, time: Time, end: object) -> None:
-    called: list[str] = []
+def test_a_limit_that_is_removed_is_not_exceeded(loop, time, end):
+    called = []
     limit = TimeLimit(loop)
     limit.set(1.0, lambda: called.append("exceeded"))
-    end(limit)  # type: ignore[operator]
+    end(limit)
     assert not limit.is_set
     pass_time(loop, time, 2.0)
     assert called == []
@@ -119,11 +116,11 @@ def test_a_limit_that_is_removed_is_not_exceeded(loop: Loop, time: Time, end: ob
         assert called == ["again"]
 
 
-def test_a_limit_may_be_set_when_one_is_exceeded(loop: Loop, time: Time) -> None:
-    called: list[float] = []
+def test_a_limit_may_be_set_when_one_is_exceeded(loop, time):
+    called = []
     limit = TimeLimit(loop)
 
-    def act() -> None:
+    def act():
         called.append(time.now_s)
         if len(called) < 3:
             limit.set(2.0, act)
@@ -134,10 +131,10 @@ def test_a_limit_may_be_set_when_one_is_exceeded(loop: Loop, time: Time) -> None
     assert called == [1_002.0, 1_004.0, 1_006.0]
 
 
-def test_steps_follow_each_other_after_their_limits(loop: Loop, time: Time) -> None:
-    taken: list[tuple[str, float]] = []
+def test_steps_follow_each_other_after_their_limits(loop, time):
+    taken = []
 
-    def steps() -> Iterator[float]:
+    def steps():
         taken.append(("begin", time.now_s))
         yield 1.0
         taken.append(("middle", time.now_s))
@@ -152,12 +149,12 @@ def test_steps_follow_each_other_after_their_limits(loop: Loop, time: Time) -> N
     assert not limit.is_set
 
 
-def test_what_has_arrived_is_read_before_a_limit_counts(loop: Loop, time: Time) -> None:
+def test_what_has_arrived_is_read_before_a_limit_counts(loop, time):
     out, into = os.pipe()
-    heard: list[object] = []
+    heard = []
     limit = TimeLimit(loop)
 
-    def read(mask: int) -> None:
+    def read(mask):
         heard.append(os.read(out, 10))
         limit.clear()
 
@@ -175,9 +172,9 @@ def test_what_has_arrived_is_read_before_a_limit_counts(loop: Loop, time: Time) 
     os.close(into)
 
 
-def test_a_descriptor_has_one_callback(loop: Loop) -> None:
+def test_a_descriptor_has_one_callback(loop):
     out, into = os.pipe()
-    heard: list[str] = []
+    heard = []
     loop.watch(out, lambda mask: heard.append("old"))
     loop.watch(out, lambda mask: heard.append("new"))
     os.write(into, b"x")
@@ -192,7 +189,7 @@ def test_a_descriptor_has_one_callback(loop: Loop) -> None:
     os.close(into)
 
 
-def test_a_wake_ends_one_turn(loop: Loop) -> None:
+def test_a_wake_ends_one_turn(loop):
     assert loop.turn(0.0) is False
     for _ in range(3):
         loop.wake()
@@ -200,18 +197,18 @@ def test_a_wake_ends_one_turn(loop: Loop) -> None:
     assert loop.turn(0.0) is False
 
 
-def test_very_many_wakes_end_one_turn(loop: Loop) -> None:
+def test_very_many_wakes_end_one_turn(loop):
     for _ in range(20_000):
         loop.wake()
     assert [loop.turn(0.0) for _ in range(2)] == [True, False]
-    called: list[int] = []
+    called = []
     loop.post(lambda: called.append(1))
     loop.turn(None)
     assert called == [1]
 
 
-def test_a_call_of_another_thread_ends_the_turn_that_waits(loop: Loop) -> None:
-    called: list[threading.Thread] = []
+def test_a_call_of_another_thread_ends_the_turn_that_waits(loop):
+    called = []
     other = threading.Thread(target=lambda: loop.post(lambda: called.append(threading.current_thread())))
     other.start()
     other.join()
@@ -219,7 +216,7 @@ def test_a_call_of_another_thread_ends_the_turn_that_waits(loop: Loop) -> None:
     assert called == [threading.current_thread()]
 
 
-def test_a_closed_loop_can_be_woken() -> None:
+def test_a_closed_loop_can_be_woken():
     loop = Loop()
     loop.close()
     loop.wake()

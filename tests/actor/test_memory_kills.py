@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 from minitune.actor.process_tree import MemoryKills
 
 
-def machine(top: Path, kills: int, group: int | None = None) -> MemoryKills:
+def machine(top, kills, group=None):
     """What the kernel shows: the counter of the whole machine comes late in a long file."""
     others = "".join(f"counter_{number} 1\n" for number in range(1_000))
     (top / "vmstat").write_text(f"{others}oom_kill {kills}\n{others}")
@@ -18,7 +15,7 @@ def machine(top: Path, kills: int, group: int | None = None) -> MemoryKills:
     return MemoryKills(str(top), str(top))
 
 
-def test_a_kill_is_evidence_for_one_death(tmp_path: Path) -> None:
+def test_a_kill_is_evidence_for_one_death(tmp_path):
     kills = machine(tmp_path, 3)
     assert kills.claim() == ""
     machine(tmp_path, 4)
@@ -29,7 +26,7 @@ def test_a_kill_is_evidence_for_one_death(tmp_path: Path) -> None:
     assert [bool(kills.claim()) for _ in range(3)] == [True, True, False]
 
 
-def test_kills_before_a_worker_was_started_are_no_evidence(tmp_path: Path) -> None:
+def test_kills_before_a_worker_was_started_are_no_evidence(tmp_path):
     kills = machine(tmp_path, 3)
     machine(tmp_path, 4)
     kills.look()
@@ -37,14 +34,14 @@ def test_kills_before_a_worker_was_started_are_no_evidence(tmp_path: Path) -> No
     assert kills.claim() == ""
 
 
-def test_the_counter_of_our_own_group_comes_first(tmp_path: Path) -> None:
+def test_the_counter_of_our_own_group_comes_first(tmp_path):
     kills = machine(tmp_path, 3, group=0)
     machine(tmp_path, 3, group=1)
 
     assert kills.claim().endswith("memory.events")
 
 
-def test_nothing_is_known_where_the_kernel_shows_no_counter(tmp_path: Path) -> None:
+def test_nothing_is_known_where_the_kernel_shows_no_counter(tmp_path):
     (tmp_path / "vmstat").write_text("oom_killer 5\noom_kill none\n")
     kills = MemoryKills(str(tmp_path), str(tmp_path))
     kills.look()
@@ -52,7 +49,7 @@ def test_nothing_is_known_where_the_kernel_shows_no_counter(tmp_path: Path) -> N
     assert kills.claim() == ""
 
 
-def test_the_name_of_a_group_need_not_be_text(tmp_path: Path) -> None:
+def test_the_name_of_a_group_need_not_be_text(tmp_path):
     machine(tmp_path, 3, group=0)
     (tmp_path / "self" / "cgroup").write_bytes(b"0::/caf\xe9\n")
     (tmp_path / "mine").rename(tmp_path / os.fsdecode(b"caf\xe9"))

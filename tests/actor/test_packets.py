@@ -1,13 +1,9 @@
 """Packets between driver and zygote, and those that wait until the other end reads."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,14 +17,14 @@ Ends = tuple[Socket, Socket]
 
 
 @pytest.fixture
-def ends() -> Iterator[Ends]:
+def ends():
     ends = socket_pair(socket.SOCK_SEQPACKET)
     yield ends
     for end in ends:
         end.close()
 
 
-def test_packets_come_whole_and_in_their_order(ends: Ends) -> None:
+def test_packets_come_whole_and_in_their_order(ends):
     packets = [("fork", 1), ("setup", True, ("a", "b"), ()), ("preload", bytes(PACKET_BYTES // 2)), ("ask",)]
     for packet in packets:
         send_packet(ends[0], packet)
@@ -37,7 +33,7 @@ def test_packets_come_whole_and_in_their_order(ends: Ends) -> None:
     assert receive_packet(ends[1]) is None
 
 
-def test_descriptors_come_with_their_packet(ends: Ends) -> None:
+def test_descriptors_come_with_their_packet(ends):
     pipes = [os.pipe() for _ in range(2)]
     send_packet(ends[0], ("fork", 1), [pipes[0][1], pipes[1][1]])
     send_packet(ends[0], ("ask",))
@@ -54,7 +50,7 @@ def test_descriptors_come_with_their_packet(ends: Ends) -> None:
         os.close(descriptor)
 
 
-def test_what_the_socket_does_not_take_waits_for_the_reader(ends: Ends) -> None:
+def test_what_the_socket_does_not_take_waits_for_the_reader(ends):
     outbox = Outbox(ends[0])
     large = "x" * 10_000
     count = 0
@@ -68,7 +64,7 @@ def test_what_the_socket_does_not_take_waits_for_the_reader(ends: Ends) -> None:
     outbox.flush()
     assert len(outbox.unsent) == waiting
     found = []
-    descriptors: list[int] = []
+    descriptors = []
     while len(found) <= count:
         received = receive_packet(ends[1])
         assert received is not None
@@ -84,7 +80,7 @@ def test_what_the_socket_does_not_take_waits_for_the_reader(ends: Ends) -> None:
     ours.close()
 
 
-def test_what_waits_is_dropped_with_its_descriptors(ends: Ends) -> None:
+def test_what_waits_is_dropped_with_its_descriptors(ends):
     outbox = Outbox(ends[0])
     while not outbox.unsent:
         outbox.send(("importing", "x" * 10_000))
@@ -97,7 +93,7 @@ def test_what_waits_is_dropped_with_its_descriptors(ends: Ends) -> None:
     ours.close()
 
 
-def test_packets_to_a_dead_receiver_are_lost_without_an_error(ends: Ends) -> None:
+def test_packets_to_a_dead_receiver_are_lost_without_an_error(ends):
     outbox = Outbox(ends[0])
     ends[1].close()
     ours, theirs = socket_pair()
@@ -108,19 +104,19 @@ def test_packets_to_a_dead_receiver_are_lost_without_an_error(ends: Ends) -> Non
     ours.close()
 
 
-def test_a_packet_goes_without_a_descriptor_where_too_many_are_on_their_way() -> None:
+def test_a_packet_goes_without_a_descriptor_where_too_many_are_on_their_way():
     class Full:
         """A socket that takes no descriptor now."""
 
-        def __init__(self, end: socket.socket):
+        def __init__(self, end):
             self._end = end
 
-        def sendmsg(self, data: Any, rights: Any, flags: int) -> None:
+        def sendmsg(self, data, rights, flags):
             if rights:
                 raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
             self._end.sendmsg(data, rights, flags)
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        send_packet(Full(ours), ("fork", 1), [theirs.fileno()])  # type: ignore[arg-type]  # all that is used of one
+        send_packet(Full(ours), ("fork", 1), [theirs.fileno()])
         assert receive_packet(theirs) == (("fork", 1), [])

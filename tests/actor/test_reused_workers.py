@@ -1,7 +1,5 @@
 """A worker that is handed on: what its first trial did to the process is undone before the next one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -9,22 +7,21 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import SavedCounter, fit
 
-from minitune import FIFOScheduler, Trial, get_context, grid_search, report
+from minitune import FIFOScheduler, get_context, grid_search, report
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
 
 
 @pytest.fixture(autouse=True)
-def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_grace(monkeypatch):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.2")
 
 
-def on_one_worker(trainable: Any, **settings: Any) -> Any:
+def on_one_worker(trainable, **settings):
     """The results of trials 0 and 1; that the second one had the worker of the first is part of the test."""
     grid = fit(trainable, {"x": grid_search([0, 1])}, executor="local", reuse_actors=True, **settings)
     assert grid[0].error is None
@@ -32,7 +29,7 @@ def on_one_worker(trainable: Any, **settings: Any) -> Any:
     return grid
 
 
-def deaf(config: dict[str, Any]) -> None:
+def deaf(config):
     report({"pid": os.getpid()})
     if config["x"] == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -44,14 +41,14 @@ def deaf(config: dict[str, Any]) -> None:
         Path("unwound").touch()
 
 
-def test_stop_reaches_the_next_trial_of_a_reused_worker() -> None:
+def test_stop_reaches_the_next_trial_of_a_reused_worker():
     """One that never reports is ended by SIGTERM, upon which its `finally` blocks run."""
     grid = on_one_worker(deaf, report_timeout_s=2)
     assert type(grid[1].error).__name__ == "TrialTimeoutError"
     assert Path(grid[1].path, "unwound").exists()
 
 
-def asked_to_end(config: dict[str, Any]) -> None:
+def asked_to_end(config):
     report({"pid": os.getpid(), "is_over": int(config["x"] == 0)})
     if config["x"] == 1 and get_context().get_attempt() == 1:
         Path("pid").write_text(str(os.getpid()))
@@ -62,7 +59,7 @@ def asked_to_end(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_an_unexpected_signal_ends_the_process() -> None:
+def test_an_unexpected_signal_ends_the_process():
     """It had been asked to end its first trial; it must not take this one for the same."""
     space = {"x": grid_search([0, 1])}
     grid = fit(asked_to_end, space, executor="local", reuse_actors=True, stop={"is_over": 1})
@@ -71,7 +68,7 @@ def test_an_unexpected_signal_ends_the_process() -> None:
     assert grid[1].metrics["pid"] != grid[0].metrics["pid"], "the next attempt has another worker"
 
 
-def leaves_something(config: dict[str, Any]) -> None:
+def leaves_something(config):
     report({"pid": os.getpid()})
     if config["left"] == "thread":
         threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
@@ -79,7 +76,7 @@ def leaves_something(config: dict[str, Any]) -> None:
         subprocess.run(["sh", "-c", "setsid sleep 3600 &"], check=True)
 
 
-def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
+def test_leftovers_of_a_function_end_before_the_next_trial():
     """A function that has returned is not asked to end; all the same its worker is looked at."""
     space = {"left": grid_search(["nothing", "thread", "daemon", "nothing"])}
     pids = [result.metrics["pid"] for result in fit(leaves_something, space, executor="local", reuse_actors=True)]
@@ -90,11 +87,11 @@ def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
 class Hasty(FIFOScheduler):
     """Stops or pauses one trial that starts."""
 
-    def __init__(self, verb: str):
+    def __init__(self, verb):
         self.verb = verb
-        self.met: Trial | None = None
+        self.met = None
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller, trial):
         for other in tune_controller.get_live_trials():
             if other.phase.name == "STARTING" and other.number > 0 and self.met is None:
                 self.met = other
@@ -102,7 +99,7 @@ class Hasty(FIFOScheduler):
 
 
 @pytest.mark.parametrize("verb", ["stop_trial", "pause_trial"])
-def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb, monkeypatch):
     """Its worker is there at once. The run waits for no other event, because no other trial has a worker."""
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
     monkeypatch.setenv("MINITUNE_MAX_PENDING_TRIALS", "2")
@@ -114,25 +111,25 @@ def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, m
 
 
 class Pausing(FIFOScheduler):
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         return self.PAUSE if result["attempt"] == 2 else self.CONTINUE
 
 
 class Killing(SavedCounter):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         attempt = get_context().get_attempt()
         if attempt in (1, 3, 4):
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(600)
         return {**super().step(), "attempt": attempt, "done": attempt > 2}
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         return True
 
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.skipif(sys.platform != "linux", reason="a worker's parent is the driver itself")
-def test_a_trial_that_pauses_well_has_not_lost_its_worker_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_pauses_well_has_not_lost_its_worker_again_and_again(monkeypatch):
     """Three losses in a row are held against a trial. A pause between them ends the row."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     monkeypatch.setattr("minitune.driver.limits._MAX_LOSSES", 3)

@@ -4,15 +4,12 @@ Time passes by leaps here: the driver's clock is set forward, and the driver loo
 long stop of the driver's process, too.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +37,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 
 
 @pytest.fixture
-def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+def zygote(storage_of_its_own, monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     with Group() as group:
         yield Driver(group)
@@ -48,24 +45,24 @@ def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.fixture
-def leap(monkeypatch: pytest.MonkeyPatch, zygote: Driver) -> Callable[..., None]:
+def leap(monkeypatch, zygote):
     return Leaps(monkeypatch, zygote).by
 
 
-def begin(driver: Driver, actor_id: str) -> None:
+def begin(driver, actor_id):
     driver.group.start_in(actor_id, partial(Hosted, factory=Counter))
 
 
-def sleeps(pid: int) -> bool:
+def sleeps(pid):
     return bool(psutil.Process(pid).status() == psutil.STATUS_SLEEPING)
 
 
-def workers_of(pid: int) -> list[int]:
+def workers_of(pid):
     return [child.pid for child in psutil.Process(pid).children()]
 
 
 @contextmanager
-def traced(pid: int) -> Iterator[None]:
+def traced(pid):
     """A context in which another process traces this one and does nothing more, as a debugger does at its prompt."""
     command = [sys.executable, SCRIPTS / "traces.py", str(pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
@@ -79,7 +76,7 @@ def traced(pid: int) -> Iterator[None]:
 
 
 @contextmanager
-def stopped(pid: int) -> Iterator[None]:
+def stopped(pid):
     """A context in which this process is stopped."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "it is stopped")
@@ -88,9 +85,7 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("holds", [stopped, traced])
-def test_a_worker_that_does_not_begin_is_not_to_blame_and_the_next_has_a_new_zygote(
-    zygote: Driver, leap: Callable[..., None], holds: Callable[[int], AbstractContextManager[None]]
-) -> None:
+def test_a_worker_that_does_not_begin_is_not_to_blame_and_the_next_has_a_new_zygote(zygote, leap, holds):
     zygote.start("runs")
     [pid] = zygote_pids()
     with holds(pid):
@@ -103,7 +98,7 @@ def test_a_worker_that_does_not_begin_is_not_to_blame_and_the_next_has_a_new_zyg
         assert zygote.call("runs", "add", 2) == 2, "the others live on"
 
 
-def test_an_end_that_a_stopped_zygote_does_not_report_is_a_loss(zygote: Driver, leap: Callable[..., None]) -> None:
+def test_an_end_that_a_stopped_zygote_does_not_report_is_a_loss(zygote, leap):
     worker = zygote.start("a")
     [pid] = zygote_pids()
     with stopped(pid):
@@ -118,7 +113,7 @@ def test_an_end_that_a_stopped_zygote_does_not_report_is_a_loss(zygote: Driver, 
         zygote.start("next")
 
 
-def test_the_driver_kills_a_worker_for_a_stopped_zygote(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_kills_a_worker_for_a_stopped_zygote(zygote, monkeypatch):
     for name in ("KILL_CONFIRM_S", "ZYGOTE_SILENCE_S"):
         monkeypatch.setattr(f"minitune.actor.process.{name}", 0.05)
     zygote.start("stops")
@@ -129,7 +124,7 @@ def test_the_driver_kills_a_worker_for_a_stopped_zygote(zygote: Driver, monkeypa
         zygote.start("next")
 
 
-def test_a_traced_interpreter_that_is_dead_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traced_interpreter_that_is_dead_holds_nothing_up(monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     with Group() as group:
         driver = Driver(group)
@@ -143,9 +138,7 @@ def test_a_traced_interpreter_that_is_dead_holds_nothing_up(monkeypatch: pytest.
             os.waitpid(pid, 0)
 
 
-def test_at_the_end_nothing_is_left_of_a_stopped_zygote(
-    zygote: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_the_end_nothing_is_left_of_a_stopped_zygote(zygote, tmp_path, monkeypatch):
     monkeypatch.setattr("minitune.actor.zygote_process.CLOSE_S", 0.1)
     zygote.start("a", partial(Family, str(tmp_path / "pids")))
     family = read_pids(tmp_path / "pids", zygote.call("a", "start_all"))
@@ -155,7 +148,7 @@ def test_at_the_end_nothing_is_left_of_a_stopped_zygote(
     assert all(map(is_gone, [pid, *family]))
 
 
-def test_a_stop_of_the_driver_is_not_taken_for_one_of_the_zygote(zygote: Driver, leap: Callable[..., None]) -> None:
+def test_a_stop_of_the_driver_is_not_taken_for_one_of_the_zygote(zygote, leap):
     zygote.start("a")
     [pid] = zygote_pids()
     begin(zygote, "b")
@@ -165,7 +158,7 @@ def test_a_stop_of_the_driver_is_not_taken_for_one_of_the_zygote(zygote: Driver,
     assert zygote_pids() == [pid]
 
 
-def test_what_keeps_workers_from_beginning_is_not_preloaded_again(zygote: Driver, leap: Callable[..., None]) -> None:
+def test_what_keeps_workers_from_beginning_is_not_preloaded_again(zygote, leap):
     zygote.group.preload(_hang_after_forks)
     begin(zygote, "a")
     [loaded] = zygote_pids()
@@ -177,5 +170,5 @@ def test_what_keeps_workers_from_beginning_is_not_preloaded_again(zygote: Driver
     zygote.start("b")
 
 
-def _hang_after_forks() -> None:
+def _hang_after_forks():
     os.register_at_fork(after_in_child=threading.Event().wait)

@@ -1,7 +1,5 @@
 """What a worker saves of its process before user code runs, and restores for the next actor."""
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import logging
@@ -25,11 +23,11 @@ from minitune.actor.surroundings import Surroundings, move_high, reset_signals, 
 Test = Callable[[Path], None]
 
 
-def in_a_child(test: Test) -> Test:
+def in_a_child(test):
     """A test in a child, whose state ends with it. Its standard streams are the files `first` and `errors`."""
 
     @functools.wraps(test)
-    def run(tmp_path: Path) -> None:
+    def run(tmp_path):
         pid = os.fork()
         if not pid:
             try:
@@ -55,7 +53,7 @@ def in_a_child(test: Test) -> Test:
 
 
 @in_a_child
-def test_without_files_the_next_actor_prints_where_the_worker_did(tmp_path: Path) -> None:
+def test_without_files_the_next_actor_prints_where_the_worker_did(tmp_path):
     before = Surroundings()
     before.apply(Workplace(stdout=str(tmp_path / "out"), stderr=str(tmp_path / "err")))
     print("to the file")
@@ -77,7 +75,7 @@ def test_without_files_the_next_actor_prints_where_the_worker_did(tmp_path: Path
 
 
 @in_a_child
-def test_without_a_directory_the_next_actor_is_where_the_worker_was(tmp_path: Path) -> None:
+def test_without_a_directory_the_next_actor_is_where_the_worker_was(tmp_path):
     (tmp_path / "trial").mkdir()
     before = Surroundings()
     before.apply(Workplace(directory=str(tmp_path / "trial")))
@@ -87,7 +85,7 @@ def test_without_a_directory_the_next_actor_is_where_the_worker_was(tmp_path: Pa
 
 
 @in_a_child
-def test_a_worker_whose_directory_has_gone_can_be_restored(tmp_path: Path) -> None:
+def test_a_worker_whose_directory_has_gone_can_be_restored(tmp_path):
     (tmp_path / "gone").mkdir()
     os.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -98,7 +96,7 @@ def test_a_worker_whose_directory_has_gone_can_be_restored(tmp_path: Path) -> No
 
 
 @in_a_child
-def test_variables_are_those_of_the_present_workplace_only(tmp_path: Path) -> None:
+def test_variables_are_those_of_the_present_workplace_only(tmp_path):
     os.environ.update(MINE="before", HIDDEN="before")
     os.environ.pop("LATER", None)
     before = Surroundings()
@@ -117,7 +115,7 @@ def test_variables_are_those_of_the_present_workplace_only(tmp_path: Path) -> No
 
 
 @in_a_child
-def test_signals_timers_and_limits_are_restored(tmp_path: Path) -> None:
+def test_signals_timers_and_limits_are_restored(tmp_path):
     handlers = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGPROF)}
     limits = resource.getrlimit(resource.RLIMIT_CORE)
     before = Surroundings()
@@ -142,7 +140,7 @@ def test_signals_timers_and_limits_are_restored(tmp_path: Path) -> None:
 
 
 @in_a_child
-def test_paths_warnings_logging_and_streams_are_restored(tmp_path: Path) -> None:
+def test_paths_warnings_logging_and_streams_are_restored(tmp_path):
     own = logging.NullHandler()
     logging.root.addHandler(own)
     logging.root.setLevel(logging.ERROR)
@@ -156,7 +154,7 @@ def test_paths_warnings_logging_and_streams_are_restored(tmp_path: Path) -> None
     warnings.simplefilter("ignore")
     sys.path.append("/dirt")
     sys.argv = ["dirt"]
-    sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    sys.stdin = sys.stdout = sys.stderr = None
     before.restore(Workplace())
     assert (logging.root.handlers, list(warnings.filters), sys.path) == (handlers, filters, path)
     assert (logging.root.level, logging.root.manager.disable) == (logging.ERROR, logging.DEBUG)
@@ -165,7 +163,7 @@ def test_paths_warnings_logging_and_streams_are_restored(tmp_path: Path) -> None
 
 
 @in_a_child
-def test_output_goes_to_the_files_although_the_streams_were_closed(tmp_path: Path) -> None:
+def test_output_goes_to_the_files_although_the_streams_were_closed(tmp_path):
     assert sys.__stdout__ is not None
     sys.__stdout__.close()
     os.close(1)
@@ -182,7 +180,7 @@ def test_output_goes_to_the_files_although_the_streams_were_closed(tmp_path: Pat
 
 
 @in_a_child
-def test_both_streams_may_go_to_one_file_that_exists(tmp_path: Path) -> None:
+def test_both_streams_may_go_to_one_file_that_exists(tmp_path):
     (tmp_path / "log").write_text("before\n")
     surroundings.take_workplace(Workplace(stdout=str(tmp_path / "log"), stderr=str(tmp_path / "log")))
     print("out")
@@ -191,7 +189,7 @@ def test_both_streams_may_go_to_one_file_that_exists(tmp_path: Path) -> None:
 
 
 @in_a_child
-def test_descriptors_of_ours_are_high_and_not_inherited(tmp_path: Path) -> None:
+def test_descriptors_of_ours_are_high_and_not_inherited(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for limit in (soft, 200):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
@@ -201,7 +199,7 @@ def test_descriptors_of_ours_are_high_and_not_inherited(tmp_path: Path) -> None:
 
 
 @in_a_child
-def test_signals_have_their_usual_effect_at_the_start(tmp_path: Path) -> None:
+def test_signals_have_their_usual_effect_at_the_start(tmp_path):
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -213,7 +211,7 @@ def test_signals_have_their_usual_effect_at_the_start(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the stacks are asked for in the same way on all systems")
 @in_a_child
-def test_stacks_are_written_on_the_signal_until_they_were_asked_for(tmp_path: Path) -> None:
+def test_stacks_are_written_on_the_signal_until_they_were_asked_for(tmp_path):
     surroundings.arm_stack_dump()
     os.kill(os.getpid(), signal.SIGUSR2)
     until_s = time.monotonic() + 10

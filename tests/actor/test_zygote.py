@@ -1,11 +1,8 @@
 """The parts of a zygote that need no process: what a preload may import, and which threads it may start."""
 
-from __future__ import annotations
-
 import os
 import sys
 import types
-from typing import Any
 
 import pytest
 
@@ -15,7 +12,7 @@ from minitune.actor.messages import NO_THREADS, THREAD_CAPS
 from minitune.actor.zygote import _package_in_import, _reseed, _show_marker, _why_unsafe, _without_threads
 
 
-def frame_of(*modules: tuple[str, str]) -> Any:
+def frame_of(*modules):
     """A stack, innermost last: of each frame the module's name, and the file whose top level it runs; empty: a
     function."""
     frame = None
@@ -38,13 +35,11 @@ def frame_of(*modules: tuple[str, str]) -> Any:
         ([("pandas.core", "/usr/lib/dist-packages/pandas/core.py"), ("re", "/lib/re.py")], "pandas"),
     ],
 )
-def test_the_outermost_installed_package_is_the_one_that_is_imported(
-    modules: list[tuple[str, str]], package: str
-) -> None:
+def test_the_outermost_installed_package_is_the_one_that_is_imported(modules, package):
     assert _package_in_import(frame_of(*modules)) == package
 
 
-def test_libraries_start_no_threads_while_they_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_start_no_threads_while_they_are_loaded(monkeypatch):
     monkeypatch.setenv(THREAD_CAPS[0], "8")
     for name in (*THREAD_CAPS[1:], *NO_THREADS):
         monkeypatch.delenv(name, raising=False)
@@ -54,7 +49,7 @@ def test_libraries_start_no_threads_while_they_are_loaded(monkeypatch: pytest.Mo
         assert {name: os.environ[name] for name in NO_THREADS} == NO_THREADS
     assert dict(os.environ) == before
 
-    def fail() -> None:
+    def fail():
         with _without_threads():
             raise ValueError
 
@@ -63,12 +58,12 @@ def test_libraries_start_no_threads_while_they_are_loaded(monkeypatch: pytest.Mo
     assert dict(os.environ) == before
 
 
-def test_a_process_with_a_thread_or_a_gpu_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_a_thread_or_a_gpu_is_not_forked(monkeypatch):
     threads = ["1"]
     monkeypatch.setattr("minitune.actor.zygote.processes.threads", lambda pid: threads)
     opened = {"0": "/dev/null", "7": "/home/me/data"}
 
-    def read(path: str) -> str:
+    def read(path):
         name = os.path.basename(path)
         if name not in opened:
             raise FileNotFoundError(path)
@@ -84,8 +79,8 @@ def test_a_process_with_a_thread_or_a_gpu_is_not_forked(monkeypatch: pytest.Monk
     assert _why_unsafe() == "it has started 1 thread(s)"
 
 
-def test_generators_that_a_preload_has_seeded_are_seeded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds: list[Any] = []
+def test_generators_that_a_preload_has_seeded_are_seeded_again(monkeypatch):
+    seeds = []
     generator = types.SimpleNamespace(manual_seed=seeds.append)
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(default_generator=generator))
     monkeypatch.setitem(sys.modules, "numpy.random", types.SimpleNamespace(seed=lambda: seeds.append("numpy")))
@@ -96,7 +91,7 @@ def test_generators_that_a_preload_has_seeded_are_seeded_again(monkeypatch: pyte
     assert all(0 <= seed < 2**56 for seed in seeds[1::2])
 
 
-def test_a_marker_that_cannot_be_shown_is_inherited_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_marker_that_cannot_be_shown_is_inherited_nevertheless(monkeypatch):
     monkeypatch.setenv("MINITUNE_TRIAL", "before")
     _show_marker(0, "run.0000000001")
     assert os.environ["MINITUNE_TRIAL"] == "run.0000000001"

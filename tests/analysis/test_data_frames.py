@@ -1,35 +1,32 @@
 """Which rows become data frames, with a stand-in for pandas. `tests/extras` has the tests with the library."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import fit
 
-from minitune import ExperimentAnalysis, Result, ResultGrid, grid_search, report
+from minitune import ExperimentAnalysis, Result, grid_search, report
 
 
 class DataFrame:
     """The rows that it was made of, and its index."""
 
-    def __init__(self, rows: list[dict[str, Any]], index: str | None = None):
+    def __init__(self, rows, index=None):
         self.rows = rows
         self.index = index
 
     @classmethod
-    def from_records(cls, rows: list[dict[str, Any]], index: str | None = None) -> DataFrame:
+    def from_records(cls, rows, index=None):
         return cls(rows, index)
 
 
 @pytest.fixture(autouse=True)
-def pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+def pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=DataFrame))
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     if config["x"] == 2:
         raise ValueError("before the first report")
     for loss in (config["x"] + 1, config["x"] + 3, config["x"] + 2):
@@ -37,15 +34,15 @@ def train(config: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def grid() -> ResultGrid:
+def grid():
     return fit(train, {"x": grid_search([0, 1, 2])}, metric="loss", mode="min")
 
 
-def losses(frame: Any) -> list[Any]:
+def losses(frame):
     return [row.get("loss") for row in frame.rows]
 
 
-def test_a_frame_of_trials_leaves_out_those_without_a_report(grid: ResultGrid) -> None:
+def test_a_frame_of_trials_leaves_out_those_without_a_report(grid):
     analysis = ExperimentAnalysis(grid.experiment_path)
     for frame in (grid.get_dataframe, analysis.dataframe):
         assert losses(frame()) == [2, 3]
@@ -56,7 +53,7 @@ def test_a_frame_of_trials_leaves_out_those_without_a_report(grid: ResultGrid) -
     assert len(grid.get_rows()) == 3
 
 
-def test_a_frame_of_a_trial_has_all_its_reports(grid: ResultGrid) -> None:
+def test_a_frame_of_a_trial_has_all_its_reports(grid):
     analysis = ExperimentAnalysis(grid.experiment_path)
     ids = [result.metrics["trial_id"] for result in grid]
     assert losses(grid[0].metrics_dataframe) == [1, 3, 2]
@@ -68,18 +65,16 @@ def test_a_frame_of_a_trial_has_all_its_reports(grid: ResultGrid) -> None:
     }
     by_directory = {path: losses(frame) for path, frame in analysis.fetch_trial_dataframes().items()}
     assert by_directory == {grid[0].path: [1, 3, 2], grid[1].path: [2, 4, 3], grid[2].path: []}
-    mine: Any = DataFrame([{"loss": 9}])
+    mine = DataFrame([{"loss": 9}])
     assert Result({}, None, None, "/a", mine).metrics_dataframe is mine
 
 
-def test_a_frame_of_last_results_is_found_by_the_id_of_a_trial(
-    grid: ResultGrid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frame_of_last_results_is_found_by_the_id_of_a_trial(grid, monkeypatch):
     monkeypatch.setenv("TUNE_RESULT_DELIM", ".")
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="max")
-    frame: Any = analysis.results_df
+    frame = analysis.results_df
     assert (frame.index, losses(frame)) == ("trial_id", [2, 3, None])
     assert (frame.rows[0]["eval.acc"], frame.rows[0]["config.x"]) == (2, 0)
-    best: Any = analysis.best_result_df
+    best = analysis.best_result_df
     assert (best.index, losses(best), best.rows[0]["eval.acc"]) == ("trial_id", [3], 3)
     assert losses(analysis.best_dataframe) == [2, 4, 3]

@@ -1,7 +1,5 @@
 """ExperimentAnalysis, also from a run's directory alone."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -9,7 +7,6 @@ import shutil
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import NoThread, fit, listening, report_state
@@ -30,11 +27,10 @@ from minitune.error import JournalCorruptError
 from minitune.record.decisions import read_decisions
 from minitune.record.journal import Journal
 from minitune.record.reading import read_overview, read_run
-from minitune.record.story import Story
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
-def test_an_analysis_needs_the_directory_alone_also_when_it_was_moved(grid: ResultGrid, tmp_path: Path) -> None:
+def test_an_analysis_needs_the_directory_alone_also_when_it_was_moved(grid, tmp_path):
     moved = tmp_path / "moved"
     shutil.move(grid.experiment_path, moved)
     analysis = ExperimentAnalysis(moved, default_metric="loss", default_mode="min")
@@ -55,7 +51,7 @@ def test_an_analysis_needs_the_directory_alone_also_when_it_was_moved(grid: Resu
     assert [row["loss"] for row in analysis.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
 
 
-def test_a_grid_made_of_an_analysis_has_the_same_results(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_made_of_an_analysis_has_the_same_results(grid, monkeypatch):
     path = Path(grid.experiment_path)
     analysis = ExperimentAnalysis(path.as_uri(), default_metric="loss", default_mode="min", storage_filesystem=None)
     again = ResultGrid(analysis)
@@ -66,9 +62,7 @@ def test_a_grid_made_of_an_analysis_has_the_same_results(grid: ResultGrid, monke
 
 
 @pytest.mark.parametrize("prefix", ["~", "file://"])
-def test_an_analysis_takes_paths_as_users_write_them(
-    grid: ResultGrid, monkeypatch: pytest.MonkeyPatch, prefix: str
-) -> None:
+def test_an_analysis_takes_paths_as_users_write_them(grid, monkeypatch, prefix):
     path = Path(grid.experiment_path)
     monkeypatch.setenv("HOME", str(path.parent))
     written = f"~/{path.name}" if prefix == "~" else path.as_uri()
@@ -79,11 +73,11 @@ def test_an_analysis_takes_paths_as_users_write_them(
     assert len(ExperimentAnalysis(written).trials) == 3
 
 
-def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_analysis_finds_the_checkpoints_of_a_trial(grid, caplog):
     analysis = ExperimentAnalysis(grid.experiment_path)
     first, second, third = analysis.trials
 
-    def step(checkpoint: Any) -> str:
+    def step(checkpoint):
         return Path(checkpoint.path, "step").read_text()
 
     assert step(analysis.get_best_checkpoint(first, "loss", "min")) == "1"
@@ -100,14 +94,14 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: 
         analysis.get_best_checkpoint(first, "loss")
 
 
-def test_the_best_trial_of_a_scope_has_the_configuration_and_the_directory(grid: ResultGrid) -> None:
+def test_the_best_trial_of_a_scope_has_the_configuration_and_the_directory(grid):
     analysis = ExperimentAnalysis(grid.experiment_path)
     for scope, number in (("last", 0), ("all", 1)):
-        assert analysis.get_best_config("loss", "max", scope)["i"] == number  # type: ignore[index]
+        assert analysis.get_best_config("loss", "max", scope)["i"] == number
         assert analysis.get_best_logdir("loss", "max", scope) == grid[number].path
 
 
-def test_values_that_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> None:
+def test_values_that_an_analysis_gives_away_can_be_changed(grid):
     trials = list(ExperimentAnalysis(grid.experiment_path).trials)
     analysis = ExperimentAnalysis(grid.experiment_path, trials=trials, default_metric="loss", default_mode="min")
     assert analysis.best_config is not None
@@ -117,7 +111,7 @@ def test_values_that_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> 
     assert [trial.config["i"] for trial in analysis.trials] == [0, 1, 2]
 
 
-def test_an_analysis_uses_its_default_metric(grid: ResultGrid) -> None:
+def test_an_analysis_uses_its_default_metric(grid):
     with pytest.raises(ValueError, match="metric and mode must be set"):
         _ = ExperimentAnalysis(grid.experiment_path).best_trial
     with pytest.raises(ValueError, match="'best'"):
@@ -130,9 +124,7 @@ def test_an_analysis_uses_its_default_metric(grid: ResultGrid) -> None:
         _ = unknown.best_result
 
 
-def test_a_metric_without_a_mode_is_searched_as_the_default_one(
-    grid: ResultGrid, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_metric_without_a_mode_is_searched_as_the_default_one(grid, caplog):
     for mode, number in (("min", 2), ("max", 0)):
         analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode=mode)
         best = analysis.get_best_trial("eval/step")
@@ -140,13 +132,13 @@ def test_a_metric_without_a_mode_is_searched_as_the_default_one(
         assert (best.number, f"{mode!r} is used" in caplog.text) == (number, True)
 
 
-def test_trials_without_a_journal_have_no_seed(grid: ResultGrid, tmp_path: Path) -> None:
+def test_trials_without_a_journal_have_no_seed(grid, tmp_path):
     analysis = ExperimentAnalysis(grid.experiment_path)
     assert analysis.seed is not None
     assert ExperimentAnalysis(tmp_path, trials=analysis.trials).seed is None
 
 
-def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_a_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no run in"):
         ExperimentAnalysis(tmp_path)
 
@@ -154,10 +146,10 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
 # -- read_run ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_can_be_read_while_it_goes_on() -> None:
+def test_a_run_can_be_read_while_it_goes_on():
     seen = []
 
-    def looking(config: dict[str, Any]) -> None:
+    def looking(config):
         for n in range(3):
             report({"n": n})
             (trial,) = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run")).trials
@@ -171,7 +163,7 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
     assert run.driver.ending is not None
 
 
-def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
+def test_a_torn_end_and_unknown_records_are_passed_over(grid):
 
     journal = Path(grid.experiment_path, "journal")
     with closing(Journal(journal, NoThread(), is_new=False)) as opened:
@@ -184,14 +176,14 @@ def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> Non
     assert before.driver.ending is not None
 
 
-def states_in(run: Story) -> Counter[str]:
+def states_in(run):
     return Counter(trial.state for trial in run.trials)
 
 
-def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
+def test_each_view_of_a_journal_counts_the_same_trials(tmp_path):
     """Also in the midst of a run: the journal is cut after each of its records."""
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         report({"n": config["i"]})
         if config["i"] == 1:
             raise ValueError("a bad one")
@@ -217,7 +209,7 @@ def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
     assert states_in(run) == {"finished": 2, "failed": 1}
 
 
-def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGrid) -> None:
+def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid):
 
     before = read_overview(grid.experiment_path)
     with closing(Journal(Path(grid.experiment_path, "journal"), NoThread(), is_new=False)) as opened:
@@ -234,10 +226,8 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
 
 
 @pytest.mark.parametrize("kept", [{}, {"num_to_keep": 1, "checkpoint_score_attribute": "loss"}])
-def test_of_equal_checkpoints_the_newest_is_the_best_however_many_are_kept(
-    kept: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_of_equal_checkpoints_the_newest_is_the_best_however_many_are_kept(kept, capsys):
+    def train(config):
         for step in range(3):
             report_state(step, {"loss": 0.5})
 
@@ -252,8 +242,8 @@ def test_of_equal_checkpoints_the_newest_is_the_best_however_many_are_kept(
     assert json.loads(capsys.readouterr().out)["best_checkpoint"]["path"] == path
 
 
-def test_a_time_that_a_callback_has_replaced_by_a_text_counts_as_unknown() -> None:
-    def replace(result: dict[str, Any], **info: Any) -> None:
+def test_a_time_that_a_callback_has_replaced_by_a_text_counts_as_unknown():
+    def replace(result, **info):
         result["time_total_s"] = "long"
 
     grid = fit(lambda config: {"loss": 1}, callbacks=[listening(on_trial_result=replace)])
@@ -261,10 +251,10 @@ def test_a_time_that_a_callback_has_replaced_by_a_text_counts_as_unknown() -> No
     assert ExperimentAnalysis(grid.experiment_path).runner_data()["_total_time"] == 0
 
 
-def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:
+def test_reports_before_a_rollback_do_not_count(tmp_path):
     mark = str(tmp_path / "mark")
 
-    def twice(config: dict[str, Any]) -> None:
+    def twice(config):
         first = not os.path.exists(mark)
         Path(mark).touch()
         report({"n": 10 if first else 1})
@@ -283,9 +273,7 @@ def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:
     assert math.isclose(trial.metric_analysis["n"]["avg"], 1)
 
 
-def test_a_run_without_a_usable_value_has_no_best_of_anything(
-    grid: ResultGrid, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_without_a_usable_value_has_no_best_of_anything(grid, tmp_path, caplog):
     analysis = ExperimentAnalysis(grid.experiment_path)
     for best in (
         analysis.get_best_trial("f1", "max"),
@@ -304,10 +292,10 @@ def test_a_run_without_a_usable_value_has_no_best_of_anything(
         with pytest.raises(ValueError, match="there is no run in"):
             ask()
     with pytest.raises(ValueError, match="trial must be one of this analysis' trials"):
-        analysis.get_best_checkpoint("t", "loss", "min")  # type: ignore[arg-type]  # what users may do
+        analysis.get_best_checkpoint("t", "loss", "min")
 
 
-def test_the_state_of_a_run_has_its_times_and_its_metric(grid: ResultGrid) -> None:
+def test_the_state_of_a_run_has_its_times_and_its_metric(grid):
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
     stats, data = analysis.stats(), analysis.runner_data()
     assert list(stats) == ["start_time", "timestamp"]

@@ -1,12 +1,8 @@
 """The reports of a trial as rows: from its own files, and as plain values."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,12 +10,12 @@ from minitune.analysis.result_rows import logged_rows, make_plain, read_params, 
 from minitune.record.codec import Pickled
 
 
-def written(directory: Path, *rows: Any, name: str = "result.json") -> None:
+def written(directory, *rows, name="result.json"):
     (directory / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 # -- a trial's own files -----------------------------------------------------------------------------------------------
-def test_the_lines_of_a_trial_come_before_its_table(tmp_path: Path) -> None:
+def test_the_lines_of_a_trial_come_before_its_table(tmp_path):
     assert logged_rows(tmp_path) is None
     assert result_rows(str(tmp_path)) == []
     (tmp_path / "progress.csv").write_text("loss\n7\n")
@@ -55,7 +51,7 @@ def test_the_lines_of_a_trial_come_before_its_table(tmp_path: Path) -> None:
         ("infinity", "infinity"),
     ],
 )
-def test_a_cell_is_what_was_reported(tmp_path: Path, text: str, value: Any) -> None:
+def test_a_cell_is_what_was_reported(tmp_path, text, value):
     (tmp_path / "progress.csv").write_text(f"x,date,empty\n{text},{text},\n")
     (row,) = logged_rows(tmp_path) or []
     assert (row["x"], type(row["x"])) == (value, type(value))
@@ -63,7 +59,7 @@ def test_a_cell_is_what_was_reported(tmp_path: Path, text: str, value: Any) -> N
     assert "empty" not in row
 
 
-def test_a_table_may_be_cut_off_and_have_lines_of_other_lengths(tmp_path: Path) -> None:
+def test_a_table_may_be_cut_off_and_have_lines_of_other_lengths(tmp_path):
     table = tmp_path / "progress.csv"
     for content, rows in (
         ("", []),
@@ -92,9 +88,7 @@ def test_a_table_may_be_cut_off_and_have_lines_of_other_lengths(tmp_path: Path) 
         (["Infinity", "text"], ["Infinity", "text"]),
     ],
 )
-def test_numbers_that_json_lacks_come_back_where_all_others_are_numbers(
-    tmp_path: Path, values: list[Any], restored: list[Any]
-) -> None:
+def test_numbers_that_json_lacks_come_back_where_all_others_are_numbers(tmp_path, values, restored):
     written(tmp_path, *({"x": value, "a": {"b": value}, "config": {"x": value}} for value in values))
     rows = logged_rows(tmp_path) or []
     for found in ([row["x"] for row in rows], [row["a"]["b"] for row in rows]):
@@ -102,9 +96,7 @@ def test_numbers_that_json_lacks_come_back_where_all_others_are_numbers(
     assert [row["config"]["x"] for row in rows] == values, "a configuration stays as it was written"
 
 
-def test_lines_that_are_no_results_are_left_out_with_their_numbers(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lines_that_are_no_results_are_left_out_with_their_numbers(tmp_path, caplog):
     deep = "[" * 100_000
     (tmp_path / "result.json").write_text(f'{{"a": 1}}\n\n[1]\n{{"a": \n7\n{deep}\n{{"a": 2}}\n')
     with caplog.at_level(logging.WARNING, "minitune"):
@@ -116,9 +108,7 @@ def test_lines_that_are_no_results_are_left_out_with_their_numbers(
     ("content", "params"),
     [('{"x": {"y": 1}}', {"x": {"y": 1}}), ("[1]", {}), ("3", {}), ('{"x"', {}), ("[" * 100_000, {}), (None, {})],
 )
-def test_the_configuration_is_read_from_its_file_if_that_is_good(
-    tmp_path: Path, content: str | None, params: dict[str, Any]
-) -> None:
+def test_the_configuration_is_read_from_its_file_if_that_is_good(tmp_path, content, params):
     if content is not None:
         (tmp_path / "params.json").write_text(content)
     assert read_params(tmp_path) == params
@@ -126,16 +116,16 @@ def test_the_configuration_is_read_from_its_file_if_that_is_good(
 
 # -- plain values ------------------------------------------------------------------------------------------------------
 class Odd:
-    def __str__(self) -> str:
+    def __str__(self):
         return "odd"
 
 
-def pickled(text: str) -> Pickled:
+def pickled(text):
     return Pickled(text, "3.11", 10)
 
 
-def test_values_become_what_json_has_and_keys_become_texts() -> None:
-    row: dict[Any, Any] = {
+def test_values_become_what_json_has_and_keys_become_texts():
+    row = {
         "plain": 1.5,
         "nan": math.nan,
         "none": None,
@@ -157,10 +147,10 @@ def test_values_become_what_json_has_and_keys_become_texts() -> None:
     json.dumps(row)
 
 
-def test_what_is_still_pickled_comes_from_the_line_of_the_same_report() -> None:
+def test_what_is_still_pickled_comes_from_the_line_of_the_same_report():
     row = {"a": pickled("<A>"), "b": {"c": pickled("<C>"), "d": pickled("<D>")}, "e": pickled("<E>"), "f": {"g": 1}}
     make_plain(row, {"a": [1, 2], "b": {"c": None}, "f": 3, "more": 1})
     assert row == {"a": [1, 2], "b": {"c": None, "d": "<D>"}, "e": "<E>", "f": {"g": 1}}
-    other: dict[str, Any] = {"b": {"c": pickled("<C>")}}
+    other = {"b": {"c": pickled("<C>")}}
     make_plain(other, {"b": 3})
     assert other == {"b": {"c": "<C>"}}, "the file has another value there"

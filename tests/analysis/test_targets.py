@@ -1,20 +1,17 @@
 """The target for the best value of a run, and its errors in one line."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 from kit import fit
 
-from minitune import ResultGrid, grid_search
+from minitune import grid_search
 from minitune.analysis.summary import Target, grouped_errors
 from minitune.experiment.goal import Best
 
 
-def test_each_kind_of_error_is_a_line_the_most_frequent_first() -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_each_kind_of_error_is_a_line_the_most_frequent_first():
+    def fails(config):
         raise ValueError(config["text"])
 
     grid = fit(fails, {"text": grid_search(["one", "two", "two", "a\nb" + "c" * 300])})
@@ -25,7 +22,7 @@ def test_each_kind_of_error_is_a_line_the_most_frequent_first() -> None:
     ]
 
 
-def test_the_best_of_a_run_has_the_value_of_the_scope(grid: ResultGrid) -> None:
+def test_the_best_of_a_run_has_the_value_of_the_scope(grid):
     for scope, value in (("last", 2.0), ("all", 1.0), ("avg", 2.0)):
         best = Best.of(grid._run.trials, "loss", "min", scope)
         assert best is not None
@@ -42,15 +39,13 @@ def test_the_best_of_a_run_has_the_value_of_the_scope(grid: ResultGrid) -> None:
         (1.0, 2.0, "max", "best v >= 1 and <= 2", [1.0, 1.5, 2.0], [0.9, 2.1]),
     ],
 )
-def test_a_target_is_met_by_values_within_its_limits(
-    at_least: float | None, at_most: float | None, mode: str, text: str, met: list[float], missed: list[float]
-) -> None:
+def test_a_target_is_met_by_values_within_its_limits(at_least, at_most, mode, text, met, missed):
     target = Target.of("v", at_least, at_most)
     assert (target.mode, str(target)) == (mode, text)
     assert [target.is_met(value) for value in (*met, *missed)] == [True] * len(met) + [False] * len(missed)
 
 
-def test_a_target_may_have_the_other_mode() -> None:
+def test_a_target_may_have_the_other_mode():
     assert Target.of("v", 1.0, None, mode="min").mode == "min"
     assert Target.of("v", None, 1.0, mode="max", scope="avg").scope == "avg"
 
@@ -68,6 +63,6 @@ def test_a_target_may_have_the_other_mode() -> None:
         (("v", 1.0, None), {"scope": "first"}, "scope must be one of last, all, avg"),
     ],
 )
-def test_a_target_without_a_sense_is_refused(arguments: tuple[Any, ...], options: dict[str, Any], text: str) -> None:
+def test_a_target_without_a_sense_is_refused(arguments, options, text):
     with pytest.raises(ValueError, match=text):
         Target.of(*arguments, **options)

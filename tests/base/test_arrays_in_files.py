@@ -1,10 +1,7 @@
 """Arrays in metrics and configurations are written to the files as lists."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import Any
 
 import pytest
 
@@ -17,18 +14,18 @@ class Array:
     __array_interface__ = None
     shape = (2,)
 
-    def __init__(self, items: Any, size: int = 2):
+    def __init__(self, items, size=2):
         self.items, self.size = items, size
 
-    def item(self) -> Any:
+    def item(self):
         raise ValueError("can only convert an array of size 1")
 
-    def tolist(self) -> Any:
+    def tolist(self):
         if isinstance(self.items, Exception):
             raise self.items
         return self.items
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "[as text]"
 
 
@@ -45,11 +42,11 @@ class Array:
         ("no list", "[as text]"),
     ],
 )
-def test_arrays_are_written_as_lists(items: Any, written: Any) -> None:
+def test_arrays_are_written_as_lists(items, written):
     value = {"confusion": Array(items), "nested": [Array(items)]}
 
     assert json.loads(dumps(value)) == json.loads(dumps_pretty(value)) == {"confusion": written, "nested": [written]}
 
 
-def test_large_arrays_are_written_as_text() -> None:
+def test_large_arrays_are_written_as_text():
     assert json.loads(dumps({"weights": Array([0.5] * 10_001, 10_001)})) == {"weights": "[as text]"}

@@ -1,9 +1,6 @@
 """The control groups of this process."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -28,13 +25,13 @@ from minitune.base.cgroups import own_groups, read_text
         ("0::/with:colon\n", ["with:colon", ""]),
     ],
 )
-def test_the_groups_of_a_controller_are_its_own_and_those_above(tmp_path: Path, own: str, groups: list[str]) -> None:
+def test_the_groups_of_a_controller_are_its_own_and_those_above(tmp_path, own, groups):
     (tmp_path / "own").write_text(own)
     found = list(own_groups("memory", "/top", tmp_path / "own"))
     assert [os.path.normpath(path) for path in found] == [os.path.normpath(f"/top/{group}") for group in groups]
 
 
-def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_empty(tmp_path):
     (tmp_path / "limit").write_bytes(b" max\xff\n")
     assert read_text(tmp_path / "limit") == "max\ufffd"
     assert read_text(tmp_path / "missing") == ""

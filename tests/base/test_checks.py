@@ -1,7 +1,5 @@
 """Checks of arguments."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest
@@ -25,22 +23,22 @@ from minitune.base.checks import (
         (datetime.timedelta(), None),
     ],
 )
-def test_a_duration_is_seconds_whatever_its_unit_was(given: float | datetime.timedelta | None, seconds: float) -> None:
+def test_a_duration_is_seconds_whatever_its_unit_was(given, seconds):
     found = duration_s(given, "time_budget_s")
     assert found == seconds
     assert found is None or type(found) is float
 
 
-def test_an_error_names_the_rule_and_the_value() -> None:
+def test_an_error_names_the_rule_and_the_value():
     require(True, "name: a rule", None)
     with pytest.raises(ValueError, match=r"^name must be a rule: of two parts, but got \[1, 2\]$"):
         require(False, "name: a rule: of two parts", [1, 2])
     assert len(shown("x" * 10_000)) < 300
 
 
-def test_a_class_is_made_with_the_arguments_that_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_class_is_made_with_the_arguments_that_it_takes(caplog):
     class Taking:
-        def __init__(self, a: int, b: int = 2):
+        def __init__(self, a, b=2):
             self.both = a, b
 
     class TakingNothing:

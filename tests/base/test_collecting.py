@@ -1,7 +1,5 @@
 """The collector of garbage, paused for a while."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest
@@ -10,7 +8,7 @@ from minitune.base.collecting import collector_paused
 
 
 @pytest.mark.parametrize("was_on", [True, False])
-def test_after_a_pause_the_collector_is_on_only_if_it_was(was_on: bool) -> None:
+def test_after_a_pause_the_collector_is_on_only_if_it_was(was_on):
     before = gc.isenabled()
     (gc.enable if was_on else gc.disable)()
     try:

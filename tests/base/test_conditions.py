@@ -1,10 +1,7 @@
 """Conditions are read as the table of cases says, which the filter of the page is tested with, too."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +11,8 @@ CASES = json.loads((Path(__file__).parents[1] / "filter_cases.json").read_text(e
 ROWS = CASES["rows"]
 
 
-def column_of(name: str, also: tuple[str, ...] = (), isParam: bool = False, isUntold: bool = False) -> NamedColumn:
-    def value(row: dict[str, Any]) -> Any:
+def column_of(name, also=(), isParam=False, isUntold=False):
+    def value(row):
         return "None" if isParam and name in row and row[name] is None else row.get(name)
 
     return NamedColumn(name, value, also, not isUntold)
@@ -24,16 +21,16 @@ def column_of(name: str, also: tuple[str, ...] = (), isParam: bool = False, isUn
 COLUMNS = [column_of(**column) for column in CASES["columns"]]
 
 
-def kept(words: str) -> str:
+def kept(words):
     condition = condition_of(words, COLUMNS, ROWS)
     return "".join(str(row["trial"]) for row in ROWS if condition.holds(row))
 
 
-def test_conditions_keep_rows() -> None:
+def test_conditions_keep_rows():
     assert {words: kept(words) for words in CASES["kept"]} == CASES["kept"]
 
 
-def test_what_cannot_be_read_is_answered_with_a_sentence() -> None:
+def test_what_cannot_be_read_is_answered_with_a_sentence():
     told = {}
     for words in CASES["refused"]:
         with pytest.raises(ConditionError) as caught:
@@ -42,6 +39,6 @@ def test_what_cannot_be_read_is_answered_with_a_sentence() -> None:
     assert told == CASES["refused"]
 
 
-def test_a_text_that_no_row_has_is_answered_with_those_that_exist() -> None:
+def test_a_text_that_no_row_has_is_answered_with_those_that_exist():
     notes = {words: "; ".join(condition_of(words, COLUMNS, ROWS).notes) for words in CASES["notes"]}
     assert notes == CASES["notes"]

@@ -1,10 +1,7 @@
 """What is said of a disk that refuses a file of a run."""
 
-from __future__ import annotations
-
 import errno
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,11 +9,11 @@ import pytest
 from minitune.base.disk import disk_error, gone_error, refusal, refuses_writes
 
 
-def refused(number: int) -> OSError:
+def refused(number):
     return OSError(number, os.strerror(number))
 
 
-def test_the_free_space_is_told_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_free_space_is_told_in_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=3, f_frsize=4096, f_bsize=1 << 20))
     text = refusal(str(tmp_path / "journal"), "written", refused(errno.ENOSPC))
     assert text.endswith("journal could not be written: No space left on device (ENOSPC), 12288 bytes are free")
@@ -31,7 +28,7 @@ def test_the_free_space_is_told_in_bytes(tmp_path: Path, monkeypatch: pytest.Mon
         (errno.EIO, "check path and disk", False),
     ],
 )
-def test_each_refusal_has_its_way_out(number: int, way_out: str, is_of_writes: bool) -> None:
+def test_each_refusal_has_its_way_out(number, way_out, is_of_writes):
     error = refused(number)
     assert f"{way_out}, then resume it with Tuner.restore('/runs/a'" in str(
         disk_error("/runs/a", "/runs/a/journal", "written", error)
@@ -39,6 +36,6 @@ def test_each_refusal_has_its_way_out(number: int, way_out: str, is_of_writes: b
     assert refuses_writes(error) is is_of_writes
 
 
-def test_a_directory_that_has_gone_is_to_be_put_back_and_a_journal_is_written_again() -> None:
+def test_a_directory_that_has_gone_is_to_be_put_back_and_a_journal_is_written_again():
     assert "put it back, then resume it" in str(gone_error("/runs/a", "/runs/a"))
     assert "put it back" not in str(gone_error("/runs/a", "/runs/a/journal"))

@@ -1,12 +1,9 @@
 """Files of a run: a link is replaced or removed and not followed, and no FIFO is waited for."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,7 @@ from minitune.error import DiskError
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path):
     """A directory outside the run, with a file."""
     directory = tmp_path / "outside"
     directory.mkdir()
@@ -27,7 +24,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("remove", [files.remove_file, files.remove_tree])
-def test_removing_a_link_leaves_its_target(tmp_path: Path, outside: Path, remove: Callable[[str], object]) -> None:
+def test_removing_a_link_leaves_its_target(tmp_path, outside, remove):
     before = tree(outside)
     for target in (outside, outside / "file"):
         (tmp_path / "link").symlink_to(target)
@@ -36,7 +33,7 @@ def test_removing_a_link_leaves_its_target(tmp_path: Path, outside: Path, remove
     assert tree(outside) == before
 
 
-def test_links_in_a_tree_are_removed_and_not_followed(tmp_path: Path, outside: Path) -> None:
+def test_links_in_a_tree_are_removed_and_not_followed(tmp_path, outside):
     before = tree(outside)
     (tmp_path / "top" / "sub").mkdir(parents=True)
     (tmp_path / "top" / "sub" / "link").symlink_to(outside)
@@ -47,7 +44,7 @@ def test_links_in_a_tree_are_removed_and_not_followed(tmp_path: Path, outside: P
     assert not (tmp_path / "top").exists()
 
 
-def test_a_file_replaces_a_link_in_its_place(tmp_path: Path, outside: Path) -> None:
+def test_a_file_replaces_a_link_in_its_place(tmp_path, outside):
     before = tree(outside)
     (tmp_path / "file").symlink_to(outside / "file")
 
@@ -57,10 +54,10 @@ def test_a_file_replaces_a_link_in_its_place(tmp_path: Path, outside: Path) -> N
     assert tree(outside) == before
 
 
-def test_a_new_file_is_whole_when_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_is_whole_when_it_is_synced(tmp_path, monkeypatch):
     """A power cut after the rename would otherwise leave an empty file under its name."""
     path = tmp_path / "file"
-    synced: list[tuple[str, int, bool]] = []
+    synced = []
     monkeypatch.setattr(
         files, "sync_descriptor", lambda found: synced.append(("content", os.fstat(found).st_size, path.exists()))
     )
@@ -73,7 +70,7 @@ def test_a_new_file_is_whole_when_it_is_synced(tmp_path: Path, monkeypatch: pyte
     assert path.read_bytes() == b"content"
 
 
-OPENERS: dict[str, Callable[[Path], object]] = {
+OPENERS = {
     "to read": files.open_to_read,
     "its end": lambda path: files.read_end(path, 10),
     "to append": files.open_to_append,
@@ -83,7 +80,7 @@ OPENERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
 @pytest.mark.parametrize("how", OPENERS)
-def test_only_regular_files_are_opened_and_others_named(tmp_path: Path, kind: str, how: str) -> None:
+def test_only_regular_files_are_opened_and_others_named(tmp_path, kind, how):
     path = tmp_path / "x"
     if kind == "FIFO":
         os.mkfifo(path)
@@ -96,17 +93,17 @@ def test_only_regular_files_are_opened_and_others_named(tmp_path: Path, kind: st
         OPENERS[how](path)
 
 
-def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path: Path) -> None:
+def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path in ("/proc/self", str(tmp_path / "fifo"), str(tmp_path / "missing")):
         files.discard_tree(path)
     assert os.listdir(tmp_path) == []
 
 
-def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path: Path) -> None:
+def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path):
     tmp_path.chmod(0o777)
 
-    def make_and_remove() -> None:
+    def make_and_remove():
         for mode in (0o000, 0o100, 0o400, 0o500):
             directory = Path("tree", str(mode), "deeper")
             directory.mkdir(parents=True)
@@ -119,7 +116,7 @@ def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path: Pa
     assert not (tmp_path / "tree").exists()
 
 
-def as_a_user(work: Callable[[], object], directory: Path) -> int:
+def as_a_user(work, directory):
     """The exit code of a child that works in a directory as a user whom modes stop, unlike an administrator."""
     pid = os.fork()
     if pid:
@@ -136,13 +133,13 @@ def as_a_user(work: Callable[[], object], directory: Path) -> int:
 
 
 @pytest.mark.parametrize(("size", "most", "begin"), [(5, 10, 0), (15, 10, 5), (30, 10, 20)])
-def test_the_end_of_a_file_has_so_many_bytes_at_most(tmp_path: Path, size: int, most: int, begin: int) -> None:
+def test_the_end_of_a_file_has_so_many_bytes_at_most(tmp_path, size, most, begin):
     data = bytes(range(size))
     (tmp_path / "file").write_bytes(data)
     assert files.read_end(tmp_path / "file", most) == data[begin:]
 
 
-def test_a_device_is_written_as_by_any_program() -> None:
+def test_a_device_is_written_as_by_any_program():
     descriptor = files.open_regular(os.devnull, os.O_WRONLY, allows_devices=True)
     try:
         assert os.get_blocking(descriptor)
@@ -150,29 +147,25 @@ def test_a_device_is_written_as_by_any_program() -> None:
         os.close(descriptor)
 
 
-def test_a_file_of_which_only_a_part_was_written_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_which_only_a_part_was_written_is_written_again(tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
     assert files.write_again(str(tmp_path / "file"), b"whole")
     assert (tmp_path / "file").read_bytes() == b"whole"
 
 
-def test_an_address_of_a_file_may_have_quoted_characters() -> None:
+def test_an_address_of_a_file_may_have_quoted_characters():
     assert files.local_path("file:///runs/a%20b") == "/runs/a b"
     assert files.local_path("/runs/a%20b") == "/runs/a%20b"
 
 
-def test_the_empty_entry_of_the_search_path_is_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_empty_entry_of_the_search_path_is_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", "/absolute", "relative", None])
     assert files.search_path() == [str(tmp_path), "/absolute", str(tmp_path / "relative")]
 
 
-def test_a_torn_last_line_of_any_length_is_cut_off(tmp_path: Path) -> None:
+def test_a_torn_last_line_of_any_length_is_cut_off(tmp_path):
     path = tmp_path / "result.json"
     path.write_bytes(b"1\n2\n" + bytes(200_000))
     appended = files.AppendFiles()
@@ -183,7 +176,7 @@ def test_a_torn_last_line_of_any_length_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"t", b"torn" * 40_000])
-def test_a_file_with_only_a_torn_line_begins_again(tmp_path: Path, torn: bytes) -> None:
+def test_a_file_with_only_a_torn_line_begins_again(tmp_path, torn):
     (tmp_path / "lines").write_bytes(torn)
     appended = files.AppendFiles()
     assert appended.open("key", str(tmp_path / "lines")) == 0
@@ -191,7 +184,7 @@ def test_a_file_with_only_a_torn_line_begins_again(tmp_path: Path, torn: bytes) 
     assert (tmp_path / "lines").read_bytes() == b""
 
 
-def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_cannot_be_written_is_told_once(tmp_path, caplog):
     appended = files.AppendFiles()
     for path in ("one", "one", "two"):
         appended.lapse("trial", str(tmp_path / path), PermissionError(errno.EACCES, "Permission denied"))
@@ -201,7 +194,7 @@ def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pyte
 # -- opening and writing -----------------------------------------------------------------------------------------------
 
 
-def test_a_file_to_append_is_made_with_the_usual_mode_and_grows_at_its_end(tmp_path: Path) -> None:
+def test_a_file_to_append_is_made_with_the_usual_mode_and_grows_at_its_end(tmp_path):
     path = tmp_path / "lines"
     before = os.umask(0o022)
     try:
@@ -214,22 +207,22 @@ def test_a_file_to_append_is_made_with_the_usual_mode_and_grows_at_its_end(tmp_p
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_link_is_followed_where_a_file_is_opened(tmp_path: Path, outside: Path) -> None:
+def test_a_link_is_followed_where_a_file_is_opened(tmp_path, outside):
     (tmp_path / "link").symlink_to(outside / "file")
     assert files.read_bytes(tmp_path / "link") == b"precious"
 
 
-def test_a_missing_file_is_not_made_by_reading_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_made_by_reading_it(tmp_path):
     for read in (files.read_bytes, lambda path: files.read_end(path, 10)):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "missing")
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_could_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_file_that_could_not_be_written_stays_as_it_was(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
 
-    def write_and_fail() -> None:
+    def write_and_fail():
         with files.new_file(str(tmp_path / "file")) as file:
             file.write(b"new")
             file.flush()
@@ -245,9 +238,7 @@ def test_a_file_that_could_not_be_written_stays_as_it_was(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("write", [files.atomic_write, files.write_again])
 @pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_a_file_has_the_mode_that_was_asked_for_also_if_it_replaces_another(
-    tmp_path: Path, write: Callable[..., object], mode: int
-) -> None:
+def test_a_file_has_the_mode_that_was_asked_for_also_if_it_replaces_another(tmp_path, write, mode):
     path = tmp_path / "file"
     for content in (b"one", b"two"):
         write(str(path), content, mode)
@@ -255,19 +246,19 @@ def test_a_file_has_the_mode_that_was_asked_for_also_if_it_replaces_another(
         path.chmod(0o666)
 
 
-def test_writing_again_tells_whether_the_file_is_new(tmp_path: Path) -> None:
+def test_writing_again_tells_whether_the_file_is_new(tmp_path):
     path = str(tmp_path / "file")
     assert [files.write_again(path, content) for content in (b"one", b"")] == [True, False]
     assert files.read_bytes(path) == b""
 
 
-def test_a_directory_may_exist_already(tmp_path: Path) -> None:
+def test_a_directory_may_exist_already(tmp_path):
     for mode in (0o700, 0o750):
         files.make_directory(str(tmp_path / "new"), mode)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_free_name_is_the_first_that_neither_a_file_nor_a_link_has(tmp_path: Path) -> None:
+def test_a_free_name_is_the_first_that_neither_a_file_nor_a_link_has(tmp_path):
     (tmp_path / "run-1").touch()
     (tmp_path / "run-2").symlink_to("nowhere")
     (tmp_path / "run-4").touch()
@@ -284,13 +275,11 @@ def test_a_free_name_is_the_first_that_neither_a_file_nor_a_link_has(tmp_path: P
         (errno.ENOENT, errno.ENOSPC, "the trial"),
     ],
 )
-def test_the_disk_is_blamed_only_if_it_refuses_another_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, refused: int | None, blames: str
-) -> None:
-    def open_instead(path: str, *args: object, **options: object) -> object:
+def test_the_disk_is_blamed_only_if_it_refuses_another_block(tmp_path, monkeypatch, number, refused, blames):
+    def open_instead(path, *args, **options):
         if refused is not None:
             raise OSError(refused, os.strerror(refused))
-        return open(path, *args, **options)  # type: ignore[call-overload]
+        return open(path, *args, **options)
 
     monkeypatch.setattr(files, "open", open_instead, raising=False)
     trial = tmp_path / "run" / "trial"
@@ -303,21 +292,21 @@ def test_the_disk_is_blamed_only_if_it_refuses_another_block(
     assert os.listdir(trial) == []
 
 
-def test_an_error_of_another_kind_is_not_looked_at(tmp_path: Path) -> None:
+def test_an_error_of_another_kind_is_not_looked_at(tmp_path):
     assert files.look_at_disk(str(tmp_path / "missing"), ValueError("no file")) is None
 
 
 # -- syncing and removing ----------------------------------------------------------------------------------------------
 
 
-def test_a_tree_is_synced_from_the_inside_out_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_synced_from_the_inside_out_with_its_name(tmp_path, monkeypatch):
     top = tmp_path / "run" / "trial" / "checkpoint"
     (top / "deep").mkdir(parents=True)
     (top / "deep" / "weights").write_bytes(b"12345")
     (top / "state").write_bytes(b"123")
     (top / "link").symlink_to("state")
     os.mkfifo(top / "fifo")
-    synced: list[object] = []
+    synced = []
     monkeypatch.setattr(files, "sync_descriptor", lambda found: synced.append(os.fstat(found).st_size))
     monkeypatch.setattr(files, "sync_directory", synced.append)
 
@@ -329,7 +318,7 @@ def test_a_tree_is_synced_from_the_inside_out_with_its_name(tmp_path: Path, monk
         list(files.sync_tree_steps(str(tmp_path / "missing")))
 
 
-def test_only_temporary_files_of_writing_are_removed(tmp_path: Path) -> None:
+def test_only_temporary_files_of_writing_are_removed(tmp_path):
     kept = [".tmp-000001-1", ".tmp-w-12", f"a{files.temporary_name()}", f"{files.temporary_name()}a", "file"]
     for name in (*kept, files.temporary_name()):
         (tmp_path / name).touch()
@@ -339,7 +328,7 @@ def test_only_temporary_files_of_writing_are_removed(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(kept)
 
 
-def test_a_large_tree_is_removed_in_steps(tmp_path: Path) -> None:
+def test_a_large_tree_is_removed_in_steps(tmp_path):
     for number in range(120):
         (tmp_path / "tree" / str(number % 2)).mkdir(parents=True, exist_ok=True)
         (tmp_path / "tree" / str(number % 2) / str(number)).touch()
@@ -349,7 +338,7 @@ def test_a_large_tree_is_removed_in_steps(tmp_path: Path) -> None:
         remove(str(tmp_path / "missing"))
 
 
-def test_names_come_in_order_and_a_missing_directory_has_none(tmp_path: Path) -> None:
+def test_names_come_in_order_and_a_missing_directory_has_none(tmp_path):
     for name in ("b", "a", "10", "9"):
         (tmp_path / name).touch()
     assert files.names(str(tmp_path)) == ["10", "9", "a", "b"]
@@ -359,7 +348,7 @@ def test_names_come_in_order_and_a_missing_directory_has_none(tmp_path: Path) ->
 # -- paths -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_path_of_the_user_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_of_the_user_becomes_absolute(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.chdir(tmp_path)
     given = ["~/runs", Path("runs"), "a/../runs", "/x/./y", "c:/runs"]
@@ -368,21 +357,21 @@ def test_a_path_of_the_user_becomes_absolute(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/runs", "file://host/runs", "hdfs+x://a"])
-def test_a_path_elsewhere_is_refused(path: str) -> None:
+def test_a_path_elsewhere_is_refused(path):
     with pytest.raises(ValueError, match="must be local"):
         files.local_path(path)
 
 
 @pytest.mark.parametrize("path", [None, 3, b"runs"])
-def test_a_path_that_is_none_is_refused(path: object) -> None:
+def test_a_path_that_is_none_is_refused(path):
     with pytest.raises(TypeError, match="a path must be text"):
-        files.local_path(path)  # type: ignore[arg-type]
+        files.local_path(path)
 
 
 # -- appending ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "lines"
     appended = files.AppendFiles()
     assert appended.open("a", str(path)) == 0
@@ -392,7 +381,7 @@ def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert path.read_bytes() == b"first line\n"
     parts = iter([3, 2])
 
-    def write_and_fail(descriptor: int, data: bytes) -> int:
+    def write_and_fail(descriptor, data):
         count = next(parts, None)
         if count is None:
             raise OSError(errno.ENOSPC, "full")
@@ -405,7 +394,7 @@ def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     appended.close_all()
 
 
-def test_files_beyond_the_limit_are_closed_and_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_beyond_the_limit_are_closed_and_opened_again(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_MOST_OPEN", 2)
     before = len(os.listdir("/dev/fd"))
     appended = files.AppendFiles()
@@ -423,7 +412,7 @@ def test_files_beyond_the_limit_are_closed_and_opened_again(tmp_path: Path, monk
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_a_key_that_is_opened_again_stands_for_the_new_file(tmp_path: Path) -> None:
+def test_a_key_that_is_opened_again_stands_for_the_new_file(tmp_path):
     before = len(os.listdir("/dev/fd"))
     appended = files.AppendFiles()
     for name in ("old", "new"):
@@ -435,7 +424,7 @@ def test_a_key_that_is_opened_again_stands_for_the_new_file(tmp_path: Path) -> N
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_a_disk_that_refuses_a_line_ends_the_run(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_a_line_ends_the_run(tmp_path):
     appended = files.AppendFiles()
     path = str(tmp_path / "trial" / "result.json")
     with pytest.raises(DiskError, match=r"could not be written: .*ENOSPC") as caught:

@@ -1,13 +1,10 @@
 """Strict JSON from any value, and which values JSON keeps."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import OrderedDict
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 
@@ -24,10 +21,10 @@ class Scalar:
 
     shape = ()
 
-    def __init__(self, item: Any):
+    def __init__(self, item):
         self._item = item
 
-    def item(self) -> Any:
+    def item(self):
         return self._item
 
 
@@ -36,34 +33,34 @@ class Array:
 
     __array_interface__ = None
 
-    def __init__(self, items: Any, size: int = 2):
+    def __init__(self, items, size=2):
         self.size = size
         self._items = items
 
-    def tolist(self) -> Any:
+    def tolist(self):
         return self._items
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "an array"
 
 
 class Broken:
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError
 
     @property
-    def shape(self) -> Any:
+    def shape(self):
         raise RuntimeError
 
 
-def nested(depth: int, kind: type) -> Any:
-    value: Any = 1
+def nested(depth, kind):
+    value = 1
     for _ in range(depth):
         value = {"d": value} if kind is dict else [value]
     return value
 
 
-VALUES: list[tuple[Any, Any]] = [
+VALUES = [
     ({"a": 1, "b": [True, None, "é\ud800"]}, {"a": 1, "b": [True, None, "é\ud800"]}),
     (math.nan, None),
     ([math.inf, -math.inf, 0.5], ["Infinity", "-Infinity", 0.5]),
@@ -93,8 +90,8 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), VALUES, ids=range(len(VALUES)))
-def test_any_value_becomes_strict_json(value: Any, expected: Any) -> None:
-    def refuse(constant: str) -> None:
+def test_any_value_becomes_strict_json(value, expected):
+    def refuse(constant):
         raise AssertionError(f"{constant} is no strict JSON")
 
     line = dumps(value)
@@ -111,7 +108,7 @@ def test_any_value_becomes_strict_json(value: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [dict, list])
-def test_a_value_is_kept_up_to_a_hundred_levels(kind: type) -> None:
+def test_a_value_is_kept_up_to_a_hundred_levels(kind):
     deep = nested(100, kind)
     assert json.loads(dumps(deep)) == deep
     for depth in (101, 5_000):
@@ -120,8 +117,8 @@ def test_a_value_is_kept_up_to_a_hundred_levels(kind: type) -> None:
     assert json.loads(dumps(wide)) == wide
 
 
-def test_a_value_that_contains_itself_has_an_end() -> None:
-    endless: dict[str, Any] = {"loss": 1}
+def test_a_value_that_contains_itself_has_an_end():
+    endless = {"loss": 1}
     endless["again"] = [endless]
     assert json.loads(dumps(endless)) == {
         "loss": 1,
@@ -131,12 +128,12 @@ def test_a_value_that_contains_itself_has_an_end() -> None:
     assert json.loads(dumps({"a": twice, "b": twice, "c": math.nan})) == {"a": [1], "b": [1], "c": None}
 
 
-def test_a_text_of_an_object_has_at_most_two_hundred_characters() -> None:
+def test_a_text_of_an_object_has_at_most_two_hundred_characters():
     class Long:
-        def __init__(self, length: int):
+        def __init__(self, length):
             self.length = length
 
-        def __str__(self) -> str:
+        def __str__(self):
             return "x" * self.length
 
     assert short_text(Long(200)) == "x" * 200
@@ -166,7 +163,7 @@ def test_a_text_of_an_object_has_at_most_two_hundred_characters() -> None:
         (OrderedDict(a=1), '{\n  "a": 1\n}', False),
     ],
 )
-def test_json_for_people_says_whether_it_is_read_back(value: Any, text: str, is_read_back: bool) -> None:
+def test_json_for_people_says_whether_it_is_read_back(value, text, is_read_back):
     assert pretty(value) == (text, is_read_back)
     assert json_text.dumps_pretty(value) == text
 
@@ -188,14 +185,14 @@ def test_json_for_people_says_whether_it_is_read_back(value: Any, text: str, is_
         ({"a": [[]] * 10_001}, False),
     ],
 )
-def test_json_keeps_the_types_of_plain_values_only(tree: dict[Any, Any], keeps: bool) -> None:
+def test_json_keeps_the_types_of_plain_values_only(tree, keeps):
     assert keeps_types(tree) is keeps
 
 
 # -- the fast functions ------------------------------------------------------------------------------------------------
 
 
-def test_the_encoder_refuses_or_replaces_what_json_lacks() -> None:
+def test_the_encoder_refuses_or_replaces_what_json_lacks():
     encode = json_chunks()
     assert "".join(encode({"b": [1, "é"], "a": None}, 0)) == '{"b": [1, "\\u00e9"], "a": null}'
     with pytest.raises(TypeError, match="JSON cannot represent a set"):
@@ -207,7 +204,7 @@ def test_the_encoder_refuses_or_replaces_what_json_lacks() -> None:
     assert "".join(json_chunks(sorted, (",", ":"))({"a": {2, 1}, "b": 1}, 0)) == '{"a":[1,2],"b":1}'
 
 
-def test_the_decoder_takes_one_whole_value() -> None:
+def test_the_decoder_takes_one_whole_value():
     decode = json_decoder()
     assert decode('{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}
     for text in ("", "  ", "nothing", "[1", "[1] ", "[1][2]"):

@@ -1,7 +1,5 @@
 """Lines of what programs print, as a terminal shows them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest
@@ -22,7 +20,7 @@ OUTPUT = (
 SHOWN = ["after a bar", "2/2 [==]", "green, link", "erased", "", "{with a mark}", "café \ufffd\x1e", "100%"]
 
 
-def split(splitter: LineSplitter, pieces: list[bytes]) -> list[str]:
+def split(splitter, pieces):
     """The lines of an output that comes in pieces."""
     found = []
     for piece in pieces:
@@ -33,13 +31,13 @@ def split(splitter: LineSplitter, pieces: list[bytes]) -> list[str]:
     return found if last is None else [*found, last]
 
 
-def test_lines_are_what_a_terminal_shows() -> None:
+def test_lines_are_what_a_terminal_shows():
     assert shown_lines(OUTPUT) == SHOWN
     assert shown_lines(b"") == []
     assert shown_lines(b"\n") == [""]
 
 
-def test_lines_are_the_same_however_their_bytes_come() -> None:
+def test_lines_are_the_same_however_their_bytes_come():
     for length in range(1, len(OUTPUT) + 1):
         pieces = [OUTPUT[begin : begin + length] for begin in range(0, len(OUTPUT), length)]
         splitter = LineSplitter()
@@ -49,7 +47,7 @@ def test_lines_are_the_same_however_their_bytes_come() -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-def test_a_line_that_is_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+def test_a_line_that_is_too_long_is_left_out(monkeypatch, end):
     monkeypatch.setattr(lines, "LONGEST_BYTES", 10)
     splitter = LineSplitter()
 
@@ -59,7 +57,7 @@ def test_a_line_that_is_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch, en
     assert splitter.too_long == 1
 
 
-def test_an_output_without_lines_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_without_lines_takes_little_memory(monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_BYTES", 1_000_000)
     splitter = LineSplitter()
     tracemalloc.start()

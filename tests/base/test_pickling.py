@@ -1,7 +1,5 @@
 """Errors of pickling name the culprit; shared values are loaded once."""
 
-from __future__ import annotations
-
 import functools
 import io
 import os
@@ -11,11 +9,9 @@ import sys
 import threading
 import types
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 import pytest
-from kit import Script
 
 from minitune.base.pickling import (
     dump_answer,
@@ -39,33 +35,33 @@ LOCK = threading.Lock()
 
 
 class Holder:
-    def __init__(self, lock: Any = None):
+    def __init__(self, lock=None):
         self.lock = lock or threading.Lock()
 
-    def method(self) -> None: ...
+    def method(self): ...
 
 
 class Slotted:
     __slots__ = ("inner",)
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.inner = threading.Lock()
 
 
-def _generator() -> Any:
+def _generator():
     yield 1
 
 
-def closure() -> Any:
+def closure():
     model = Holder()
     return lambda config: model
 
 
-def nested_closure() -> Any:
+def nested_closure():
     lock = threading.Lock()
 
-    def outer() -> Any:
-        def inner() -> Any:
+    def outer():
+        def inner():
             return lock
 
         return inner
@@ -73,17 +69,17 @@ def nested_closure() -> Any:
     return lambda: outer()
 
 
-def recursive() -> Any:
+def recursive():
     lock = threading.Lock()
 
-    def again(n: int) -> Any:
+    def again(n):
         return again(n - 1) if n else lock
 
     return again
 
 
-def cyclic() -> Any:
-    one: dict[str, Any] = {}
+def cyclic():
+    one = {}
     one["self"] = one
     one["bad"] = LOCK
     return one
@@ -109,7 +105,7 @@ def cyclic() -> Any:
         (lambda: lambda config, lock=LOCK: 1, "a default argument is a _thread.lock"),
     ],
 )
-def test_the_path_to_the_culprit_is_named(make: Any, path: str) -> None:
+def test_the_path_to_the_culprit_is_named(make, path):
     value = make()
     assert find_unpicklable(value) == path
     with pytest.raises(TypeError) as caught:
@@ -117,18 +113,18 @@ def test_the_path_to_the_culprit_is_named(make: Any, path: str) -> None:
     assert str(caught.value).startswith(f"the trainable cannot be pickled: {path} (")
 
 
-def test_sockets_and_files_are_named(tmp_path: Path) -> None:
+def test_sockets_and_files_are_named(tmp_path):
     with socket.socket() as sock, open(tmp_path / "file", "w") as file:
         assert find_unpicklable({"s": sock}) == "item 's' is a socket.socket"
         assert find_unpicklable({"f": file}) == "item 'f' is a _io.TextIOWrapper"
 
 
-def test_globals_of_a_script_are_named(script: Script) -> None:
+def test_globals_of_a_script_are_named(script):
     path = "global 'helper' -> global 'Net' -> class attribute 'step' -> global 'LOCK' is a _thread.lock"
     assert f"the trainable cannot be pickled: {path} (" in script.run(SCRIPTS / "pickles_a_lock.py")
 
 
-def test_a_value_that_can_be_pickled_has_no_culprit() -> None:
+def test_a_value_that_can_be_pickled_has_no_culprit():
     value = {"a": [1, closure], "f": lambda x: x + 1}
     assert find_unpicklable(value) is None
     assert pickle.loads(dumps(value, "it"))["f"](1) == 2
@@ -137,12 +133,12 @@ def test_a_value_that_can_be_pickled_has_no_culprit() -> None:
 # -- in a worker -------------------------------------------------------------------------------------------------------
 
 
-def of_main(name: str, **members: Any) -> Any:
+def of_main(name, **members):
     """A class as a script's main module defines one."""
     return type(name.rpartition(".")[2], (), {"__module__": "__main__", "__qualname__": name, **members})
 
 
-def test_what_came_by_value_is_entered_into_the_main_module(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_came_by_value_is_entered_into_the_main_module(monkeypatch):
     main = sys.modules["__main__"]
     kinds = {name: of_main(name, limit=3) for name in ("SettingOfATest", "f.<locals>.Inner")}
     data = dumps([kind() for kind in kinds.values()], "it")
@@ -163,19 +159,19 @@ class Counting:
 
     loads = 0
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state):
         Counting.loads += 1
 
 
 class Unloadable:
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return int, ("no number",)
 
 
-def test_a_value_for_the_driver_is_loaded_at_once_unless_it_is_plain() -> None:
+def test_a_value_for_the_driver_is_loaded_at_once_unless_it_is_plain():
     Counting.loads = 0
     counting = Counting()
-    counting.state = 1  # type: ignore[attr-defined]
+    counting.state = 1
     assert type(pickle.loads(dump_value([counting]))[0]) is Counting
     assert Counting.loads == 2, "here and there"
     with pytest.raises(ValueError, match="no number"):
@@ -183,24 +179,24 @@ def test_a_value_for_the_driver_is_loaded_at_once_unless_it_is_plain() -> None:
     assert pickle.loads(dump_value({"a": [1, (2.5, None)], "b": ObjectRef("/nowhere")}))["a"] == [1, (2.5, None)]
 
 
-def test_an_answer_that_cannot_be_sent_names_its_type() -> None:
+def test_an_answer_that_cannot_be_sent_names_its_type():
     assert pickle.loads(dump_answer([1])) == [1]
     with pytest.raises(TypeError, match=r"a value of type lock cannot be sent to the driver \(TypeError: "):
         dump_answer(LOCK)
 
     class NoMemory:
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             raise MemoryError
 
     with pytest.raises(MemoryError, match="not enough memory to send this to the driver"):
         dump_answer(NoMemory())
 
 
-def test_a_deeply_nested_value_can_be_sent() -> None:
+def test_a_deeply_nested_value_can_be_sent():
     limit = sys.getrecursionlimit()
     # Python 3.12 bounds the recursion of C code by a constant, whatever the limit is.
     depth = 600 if sys.version_info[:2] == (3, 12) else 900
-    deep: list[Any] = []
+    deep = []
     for _ in range(depth):
         deep = [deep]
     for dump in (dump_value, functools.partial(dumps_for_later, what="it")):
@@ -214,14 +210,14 @@ def test_a_deeply_nested_value_can_be_sent() -> None:
 class Block:
     """Hands out its content as a buffer, like an array."""
 
-    def __init__(self, content: bytes):
+    def __init__(self, content):
         self.content = content
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol):
         return Block, (pickle.PickleBuffer(self.content),)
 
 
-def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
+def test_a_pickle_is_small_only_if_its_buffers_are():
     for size_bytes in (100, 100_000):
         small = dumps_small(Block(b"." * size_bytes), "it", size_bytes + 1_000)
         assert small is not None
@@ -230,7 +226,7 @@ def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
 
 
 @pytest.mark.parametrize("value", [list(range(1_000)), [lambda x: x]])
-def test_a_pickle_may_have_exactly_as_many_bytes_as_the_limit(value: Any) -> None:
+def test_a_pickle_may_have_exactly_as_many_bytes_as_the_limit(value):
     size_bytes = len(dumps(value, "it"))
     for dump_small in (dumps_small, dumps_small_for_later):
         assert dump_small(value, "it", size_bytes + 100) is not None
@@ -240,30 +236,30 @@ def test_a_pickle_may_have_exactly_as_many_bytes_as_the_limit(value: Any) -> Non
     assert dumps_small([1, 2], "it", len(plain) - 1) is None
 
 
-def test_a_value_may_be_tried_without_keeping_its_pickle() -> None:
+def test_a_value_may_be_tried_without_keeping_its_pickle():
     require_picklable([closure, Block(b"." * 1_000)], "the value")
     with pytest.raises(TypeError, match=r"the value cannot be pickled: item 1 is a _thread\.lock"):
         require_picklable([1, LOCK], "the value")
 
 
-def test_an_object_that_changes_while_it_is_pickled_is_searched_nevertheless() -> None:
+def test_an_object_that_changes_while_it_is_pickled_is_searched_nevertheless():
     class Caching:
-        def __init__(self) -> None:
+        def __init__(self):
             self.before = Noting(self)
             self.lock = LOCK
 
     class Noting:
-        def __init__(self, owner: Any):
+        def __init__(self, owner):
             self.owner = owner
 
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             self.owner.cached = 1
             return int, ()
 
     assert str(find_unpicklable(Caching())).endswith("attribute 'lock' is a _thread.lock")
 
 
-def test_classes_of_a_script_that_multiprocessing_has_loaded_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_of_a_script_that_multiprocessing_has_loaded_travel(monkeypatch):
     script = types.ModuleType("__mp_main__")
     exec("class Setting:\n    limit = 3", vars(script))
     monkeypatch.setitem(sys.modules, "__mp_main__", script)
@@ -275,8 +271,8 @@ def test_classes_of_a_script_that_multiprocessing_has_loaded_travel(monkeypatch:
     assert pickle.loads(data).limit == 3
 
 
-def test_a_value_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    def define(**members: Any) -> Any:
+def test_a_value_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch):
+    def define(**members):
         made = type("Setting", (), {"__module__": "__main__", "__qualname__": "Setting", **members})
         monkeypatch.setattr(sys.modules["__main__"], "Setting", made, raising=False)
         return made
@@ -286,7 +282,7 @@ def test_a_value_kept_for_later_gets_the_class_that_the_script_has_then(monkeypa
     assert type(pickle.loads(data)) is newer
 
 
-def test_a_shared_file_is_loaded_once_per_process(tmp_path: Path) -> None:
+def test_a_shared_file_is_loaded_once_per_process(tmp_path):
     handle = store({"data": list(range(10))}, tmp_path / "v.pkl")
     again = pickle.loads(pickle.dumps(handle))
     assert handle.get() == {"data": list(range(10))}
@@ -296,19 +292,19 @@ def test_a_shared_file_is_loaded_once_per_process(tmp_path: Path) -> None:
     assert again.get() == handle.get()
 
 
-def test_the_file_is_private_and_whole(tmp_path: Path) -> None:
+def test_the_file_is_private_and_whole(tmp_path):
     store([1], tmp_path / "v.pkl")
     assert os.listdir(tmp_path) == ["v.pkl"]
     assert os.stat(tmp_path / "v.pkl").st_mode & 0o777 == 0o600
 
 
-def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path):
     with pytest.raises(TypeError, match=r"the value of 'data' cannot be pickled: item 'x' is a _thread\.lock"):
         store({"x": LOCK}, tmp_path / "v.pkl", "the value of 'data'")
     assert os.listdir(tmp_path) == []
 
 
-def test_another_value_in_its_place_is_refused(tmp_path: Path) -> None:
+def test_another_value_in_its_place_is_refused(tmp_path):
     handle = store("good", tmp_path / "v.pkl")
     assert handle.get() == "good"
     forget(handle)
@@ -318,11 +314,11 @@ def test_another_value_in_its_place_is_refused(tmp_path: Path) -> None:
             handle.get()
 
 
-def test_all_threads_get_the_same_object(tmp_path: Path) -> None:
+def test_all_threads_get_the_same_object(tmp_path):
     handle = store(list(range(10_000)), tmp_path / "v.pkl")
     gate, found = threading.Barrier(8), []
 
-    def ask() -> None:
+    def ask():
         gate.wait(10)
         found.append(handle.get())
 
@@ -334,7 +330,7 @@ def test_all_threads_get_the_same_object(tmp_path: Path) -> None:
     assert len({id(value) for value in found}) == 1
 
 
-def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_path: Path) -> None:
+def test_classes_of_a_script_are_found_by_name_in_a_worker(script, tmp_path):
     """A worker's main module is another one; pickle looks the script's classes up there."""
     worker = """
         import sys
@@ -346,18 +342,18 @@ def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_p
     assert script.run(worker, path) == "(5, True)\n"
 
 
-def test_objects_of_the_main_module_stay(script: Script, tmp_path: Path) -> None:
+def test_objects_of_the_main_module_stay(script, tmp_path):
     script.run(SCRIPTS / "keeps_its_objects.py", str(tmp_path / "v.pkl"))
 
 
-def test_a_lock_in_a_keyword_default_or_a_single_slot_is_named() -> None:
+def test_a_lock_in_a_keyword_default_or_a_single_slot_is_named():
     class Slotted:
         __slots__ = "lock"
 
     slotted = Slotted()
-    slotted.lock = threading.Lock()  # type: ignore[attr-defined]
+    slotted.lock = threading.Lock()
 
-    def train(config: Any, *, lock: Any = slotted.lock) -> None:  # type: ignore[attr-defined]
+    def train(config, *, lock=slotted.lock):
         pass
 
     assert find_unpicklable(train) == "default of argument 'lock' is a _thread.lock"

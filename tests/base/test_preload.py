@@ -1,11 +1,7 @@
 """Imports at the beginning of a function, which are done in advance."""
 
-from __future__ import annotations
-
 import functools
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,35 +10,35 @@ from minitune.base.preload import _first_function, first_imports, import_ahead
 from minitune.trainable import wrap_function
 
 
-def function_of(*imports: str) -> Any:
+def function_of(*imports):
     """A function that begins with these imports."""
-    names: dict[str, Any] = {}
+    names = {}
     exec("\n    ".join(("def train(config):", *imports)), names)
     return names["train"]
 
 
-def test_what_comes_after_an_import_of_the_users_own_module_is_not_imported_in_advance() -> None:
+def test_what_comes_after_an_import_of_the_users_own_module_is_not_imported_in_advance():
     imports = ("import json", "from os import path, sep", "from . import own", "import csv")
     assert list(first_imports(function_of(*imports))) == [("json", ()), ("os", ("path", "sep"))]
     assert [name for name, _ in first_imports(function_of("import json", "json.dumps(1)", "import csv"))] == ["json"]
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     import json  # noqa: F401
 
 
 class Class(Trainable):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {}
 
 
 class WithSetup(Class):
-    def setup(self, config: dict[str, Any], data: Any = None) -> None:
+    def setup(self, config, data=None):
         import json  # noqa: F401
 
 
 class WithConstructor(WithSetup):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
 
 
@@ -63,13 +59,11 @@ class WithConstructor(WithSetup):
         (3, 3),
     ],
 )
-def test_the_first_function_of_the_users_is_found_within_wrappers(value: Any, function: Any) -> None:
+def test_the_first_function_of_the_users_is_found_within_wrappers(value, function):
     assert _first_function(value) is function
 
 
-def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(tmp_path, monkeypatch):
     installed = tmp_path / "site-packages"
     (installed / "first_of_mine").mkdir(parents=True)
     (installed / "first_of_mine" / "__init__.py").touch()
@@ -81,7 +75,7 @@ def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(
         monkeypatch.syspath_prepend(str(directory))
     names = ("first_of_mine", "first_of_mine.part", "second_of_mine", "third_of_mine", "own_of_mine")
 
-    def imported(*imports: str) -> list[str]:
+    def imported(*imports):
         for name in names:
             monkeypatch.delitem(sys.modules, name, raising=False)
         import_ahead(function_of(*imports))

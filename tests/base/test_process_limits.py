@@ -1,11 +1,8 @@
 """The error of a process or thread that cannot be started names the limits of the system."""
 
-from __future__ import annotations
-
 import os
 import resource
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -25,9 +22,7 @@ from minitune.error import TuneError
         (50, 1000, {"pids.max": "70\n"}, "; limits: RLIMIT_NPROC (ulimit -u) 50, TOP/pids.max 70"),
     ],
 )
-def test_a_reason_names_the_limits_that_may_be_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soft: int, user: int, groups: dict[str, str], limits: str
-) -> None:
+def test_a_reason_names_the_limits_that_may_be_behind_it(tmp_path, monkeypatch, soft, user, groups, limits):
     for name, content in groups.items():
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(resource, "getrlimit", lambda number: (soft, soft))
@@ -36,12 +31,12 @@ def test_a_reason_names_the_limits_that_may_be_behind_it(
     assert with_limits("no process") == f"no process{limits.replace('TOP', str(tmp_path))}"
 
 
-def test_a_thread_that_the_system_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_the_system_refuses_is_named(monkeypatch):
     started = threading.Thread(target=lambda: None)
     start_thread(started)
     started.join()
 
-    def refuse(thread: threading.Thread) -> None:
+    def refuse(thread):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)

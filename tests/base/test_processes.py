@@ -1,12 +1,8 @@
 """What the system shows of processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -20,7 +16,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def sleeper(tmp_path):
     """A process whose program has a name with spaces and brackets."""
     program = tmp_path / ") Z 1 (sleep"
     program.symlink_to("/bin/sleep")
@@ -32,16 +28,16 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_the_start_of_a_process_is_in_seconds_since_the_epoch() -> None:
+def test_the_start_of_a_process_is_in_seconds_since_the_epoch():
     assert start_s(os.getpid()) == pytest.approx(psutil.Process().create_time(), abs=2)
     assert start_s(MISSING) is None
 
 
-def test_a_process_that_has_ended_has_no_children() -> None:
+def test_a_process_that_has_ended_has_no_children():
     assert children(MISSING) == []
 
 
-def test_a_process_shows_what_it_is(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_shows_what_it_is(sleeper):
     pid = sleeper.pid
     assert processes.life(pid) == processes.life(pid) != ""
     assert processes.environment(pid) == b"MINE=yes\0"
@@ -54,7 +50,7 @@ def test_a_process_shows_what_it_is(sleeper: subprocess.Popen[bytes]) -> None:
     assert processes.inode(pid) == os.stat(f"/proc/{pid}").st_ino
 
 
-def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper):
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert processes.life(sleeper.pid) == ""
@@ -65,7 +61,7 @@ def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper: subprocess.Popen
     assert sleeper.pid in children(os.getpid())
 
 
-def test_of_a_process_that_does_not_exist_nothing_is_known() -> None:
+def test_of_a_process_that_does_not_exist_nothing_is_known():
     assert (processes.life(MISSING), processes.environment(MISSING), processes.threads(MISSING)) == ("", b"", [])
     assert (processes.session(MISSING), processes.inode(MISSING), processes.stat(MISSING)) == (0, 0, None)
     assert processes.is_ending(MISSING)

@@ -1,7 +1,5 @@
 """The global generators, lent to the user's code."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys
@@ -12,7 +10,7 @@ import pytest
 from minitune.base.randomness import GlobalDraws, is_on_loan, lending, seed_process
 
 
-def test_a_loan_goes_on_when_another_one_inside_of_it_ends() -> None:
+def test_a_loan_goes_on_when_another_one_inside_of_it_ends():
     before = random.getstate()
     outer, inner, alone = (GlobalDraws(random.Random(seed)) for seed in (1, 2, 1))
     with lending(is_seeded=True):
@@ -28,7 +26,7 @@ def test_a_loan_goes_on_when_another_one_inside_of_it_ends() -> None:
     assert random.getstate() == before
 
 
-def test_without_a_seed_the_generators_of_the_process_are_not_touched() -> None:
+def test_without_a_seed_the_generators_of_the_process_are_not_touched():
     before = random.getstate()
     draws = GlobalDraws(random.Random(1))
     for is_seeded in (False, None):
@@ -40,7 +38,7 @@ def test_without_a_seed_the_generators_of_the_process_are_not_touched() -> None:
                 assert random.getstate() == before
 
 
-def test_the_loans_of_a_run_end_with_it() -> None:
+def test_the_loans_of_a_run_end_with_it():
     draws = GlobalDraws(random.Random(1))
     with lending(True):
         with lending(False), draws.lent():
@@ -51,11 +49,11 @@ def test_the_loans_of_a_run_end_with_it() -> None:
         assert not is_on_loan()
 
 
-def test_an_error_in_a_loan_gives_the_generators_back() -> None:
+def test_an_error_in_a_loan_gives_the_generators_back():
     before = random.getstate()
     draws = GlobalDraws(random.Random(1))
 
-    def fail() -> None:
+    def fail():
         with lending(True), draws.lent():
             random.random()
             raise ValueError
@@ -69,22 +67,22 @@ def test_an_error_in_a_loan_gives_the_generators_back() -> None:
 class Generator:
     """Like those of NumPy and torch."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.state = 0
 
-    def get_state(self) -> int:
+    def get_state(self):
         return self.state
 
-    def set_state(self, state: int) -> None:
+    def set_state(self, state):
         self.state = state
 
-    def seed(self, seed: int) -> None:
+    def seed(self, seed):
         self.state = seed
 
     manual_seed = seed
 
 
-def test_the_generators_of_libraries_are_lent_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_generators_of_libraries_are_lent_too(monkeypatch):
     numpy_random, torch = Generator(), types.SimpleNamespace(default_generator=Generator())
     monkeypatch.setitem(sys.modules, "numpy.random", numpy_random)
     monkeypatch.setitem(sys.modules, "torch", torch)
@@ -106,7 +104,7 @@ def test_the_generators_of_libraries_are_lent_too(monkeypatch: pytest.MonkeyPatc
         assert is_on_loan()
 
 
-def test_the_seeds_of_a_process_differ_by_run_iteration_and_failures() -> None:
+def test_the_seeds_of_a_process_differ_by_run_iteration_and_failures():
     before = random.getstate()
     try:
         drawn = []

@@ -1,11 +1,7 @@
 """The driver's own data, as plug-ins get it."""
 
-from __future__ import annotations
-
 import copy
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -13,7 +9,7 @@ from minitune.base.read_only import ReadOnlyDict, ReadOnlyList
 
 
 @pytest.mark.parametrize("made", [ReadOnlyList([1, 2], "take a copy"), ReadOnlyDict({"a": 1}, "take a copy")])
-def test_copies_and_pickles_can_be_changed_and_the_object_cannot(made: list[int] | dict[str, int]) -> None:
+def test_copies_and_pickles_can_be_changed_and_the_object_cannot(made):
     with pytest.raises(TypeError, match="take a copy"):
         made.clear()
     for plain in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made), copy.copy(made)):
@@ -39,7 +35,7 @@ def test_copies_and_pickles_can_be_changed_and_the_object_cannot(made: list[int]
         lambda made: made.__setitem__(0, 3),
     ],
 )
-def test_a_list_refuses_each_change_but_those_of_its_owner(change: Callable[[Any], object]) -> None:
+def test_a_list_refuses_each_change_but_those_of_its_owner(change):
     made = ReadOnlyList([2, 1], "take a copy: list(trials)")
     with pytest.raises(TypeError, match=r"^take a copy: list\(trials\)$"):
         change(made)
@@ -61,7 +57,7 @@ def test_a_list_refuses_each_change_but_those_of_its_owner(change: Callable[[Any
         lambda made: made.__setitem__("a", 2),
     ],
 )
-def test_a_dict_refuses_each_change(change: Callable[[Any], object]) -> None:
+def test_a_dict_refuses_each_change(change):
     made = ReadOnlyDict({"a": 1}, "take a copy")
     with pytest.raises(TypeError, match=r"^take a copy$"):
         change(made)

@@ -1,7 +1,5 @@
 """Values that are stored once for all trials."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle
@@ -9,7 +7,6 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,9 +26,7 @@ from minitune.error import ObjectLostError
 
 
 @pytest.mark.parametrize(("memory_bytes", "places"), [(0, 1), (3 << 20, 2), (9 << 20, 1)])
-def test_large_values_are_in_memory_as_far_as_it_is_enough_each_at_its_place(
-    memory_bytes: int, places: int, tmp_path: Path
-) -> None:
+def test_large_values_are_in_memory_as_far_as_it_is_enough_each_at_its_place(memory_bytes, places, tmp_path):
     with closing(ValueFile(str(tmp_path / "values"), "elsewhere", memory_bytes)) as values:
         refs = [values.put(pickle.PickleBuffer(bytes([number]) * (2 << 20))) for number in range(3)]
         assert [bytes(ref.get()[:1]) for ref in refs] == [b"\0", b"\1", b"\2"]
@@ -39,7 +34,7 @@ def test_large_values_are_in_memory_as_far_as_it_is_enough_each_at_its_place(
             assert len({ref.path for ref in refs}) == places
 
 
-def test_a_value_that_cannot_be_stored_leaves_nothing_in_the_store(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_stored_leaves_nothing_in_the_store(tmp_path):
     store = ObjectStore(str(tmp_path / "objects"))
     with pytest.raises(TypeError, match="lock"):
         store.put([threading.Lock()], "[lock]", 10)
@@ -49,7 +44,7 @@ def test_a_value_that_cannot_be_stored_leaves_nothing_in_the_store(tmp_path: Pat
 # -- handles -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_value_of_the_user_is_new_at_each_call_and_others_are_shared(tmp_path: Path) -> None:
+def test_a_value_of_the_user_is_new_at_each_call_and_others_are_shared(tmp_path):
     ref = store([1, 2], tmp_path / "value")
     assert ref.get() is ref.get()
     users = ObjectRef(ref.path, ref.offset, ref.token, number=3)
@@ -60,7 +55,7 @@ def test_a_value_of_the_user_is_new_at_each_call_and_others_are_shared(tmp_path:
     assert (again.number, again.token, again.path) == (3, ref.token, ref.path)
 
 
-def test_a_value_that_has_gone_says_whose_it_was(tmp_path: Path) -> None:
+def test_a_value_that_has_gone_says_whose_it_was(tmp_path):
     path = str(tmp_path / "gone")
     for ref, text in (
         (ObjectRef(path), "that was stored for the trials of a run is gone"),
@@ -71,7 +66,7 @@ def test_a_value_that_has_gone_says_whose_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 1_000])
-def test_a_file_that_is_no_value_any_more_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_value_any_more_is_refused(tmp_path, content):
     ref = store("value", tmp_path / "value")
     (tmp_path / "value").write_bytes(content)
     with pytest.raises(FileNotFoundError, match="no longer holds the value"):
@@ -82,7 +77,7 @@ def test_a_file_that_is_no_value_any_more_is_refused(tmp_path: Path, content: by
         read_value(ref)
 
 
-def test_an_object_is_held_as_long_as_its_handle() -> None:
+def test_an_object_is_held_as_long_as_its_handle():
     class Data:
         pass
 
@@ -98,7 +93,7 @@ def test_an_object_is_held_as_long_as_its_handle() -> None:
     assert refs[0].get() is first
 
 
-def test_pickled_references_to_files_are_noted(tmp_path: Path) -> None:
+def test_pickled_references_to_files_are_noted(tmp_path):
     ref = store("value", tmp_path / "value")
     held = hold("value")
     with noting() as outer:
@@ -113,7 +108,7 @@ def test_pickled_references_to_files_are_noted(tmp_path: Path) -> None:
 # -- the store of a run ------------------------------------------------------------------------------------------------
 
 
-def test_equal_values_are_stored_once_under_their_checksum(tmp_path: Path) -> None:
+def test_equal_values_are_stored_once_under_their_checksum(tmp_path):
     objects = ObjectStore(str(tmp_path / "objects"))
     one = objects.put(list(range(100)), "[0, ...]", 500)
     two = objects.put(list(range(100)), "[0, ...]", 500)
@@ -131,7 +126,7 @@ def test_equal_values_are_stored_once_under_their_checksum(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("spoil", ["cut", "changed", "removed"])
-def test_a_file_that_is_not_whole_is_written_again(tmp_path: Path, spoil: str) -> None:
+def test_a_file_that_is_not_whole_is_written_again(tmp_path, spoil):
     objects = ObjectStore(str(tmp_path / "objects"))
     ref = objects.put("x" * 100, "x...", 100)
     content = Path(ref.path).read_bytes()
@@ -146,8 +141,8 @@ def test_a_file_that_is_not_whole_is_written_again(tmp_path: Path, spoil: str) -
     assert objects.load(ref.token) == "x" * 100
 
 
-def test_each_stored_file_is_synced_once_and_then_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[Any] = []
+def test_each_stored_file_is_synced_once_and_then_its_name(tmp_path, monkeypatch):
+    synced = []
     monkeypatch.setattr(files, "sync_descriptor", lambda found: synced.append(os.readlink(f"/proc/self/fd/{found}")))
     monkeypatch.setattr(files, "sync_directory", synced.append)
     objects = ObjectStore(str(tmp_path / "objects"))
@@ -164,20 +159,20 @@ def test_each_stored_file_is_synced_once_and_then_its_name(tmp_path: Path, monke
     assert synced == [refs[1].path, objects.directory]
 
 
-def test_one_store_reads_a_directory(tmp_path: Path) -> None:
+def test_one_store_reads_a_directory(tmp_path):
     reader = ObjectStore.to_read(str(tmp_path))
     assert ObjectStore.to_read(str(tmp_path)) is reader
     assert ObjectStore.to_read(str(tmp_path / "other")) is not reader
 
 
-def test_only_a_checksum_names_a_file() -> None:
+def test_only_a_checksum_names_a_file():
     assert check_object_name("0a" * 32) == "0a" * 32
     for name in ("../" + "0" * 61, "0" * 63, "0A" * 32, "0" * 65, "", None):
         with pytest.raises(ValueError, match="must be a sha256 in hex"):
-            check_object_name(name)  # type: ignore[arg-type]
+            check_object_name(name)
 
 
-def test_a_stored_value_tells_whether_it_has_code(tmp_path: Path) -> None:
+def test_a_stored_value_tells_whether_it_has_code(tmp_path):
     objects = ObjectStore(str(tmp_path / "objects"))
     plain, code = (objects.put(value, "value", 1) for value in ([1], [lambda x: x]))
     assert [objects.holds_code(ref.token) for ref in (plain, code)] == [False, True]

@@ -1,10 +1,6 @@
 """Short texts of large values: their content, and that making them takes little memory."""
 
-from __future__ import annotations
-
 import tracemalloc
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -27,7 +23,7 @@ LONG = {
     "a frozenset": frozenset(range(200_000)),
     "bytes in a list in a dict": {"a": [1, b"x" * (5 * MB)]},
 }
-TEXTS: dict[str, Callable[[Any], str]] = {
+TEXTS = {
     "ShortRepr": ShortRepr().repr,
     "an error's": shown,
     "a table's cell": lambda value: format_cell(value, 20),
@@ -39,7 +35,7 @@ TEXTS: dict[str, Callable[[Any], str]] = {
 
 @pytest.mark.parametrize("make", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("value", LONG.values(), ids=LONG)
-def test_to_show_a_large_value_takes_little(make: Callable[[Any], str], value: Any) -> None:
+def test_to_show_a_large_value_takes_little(make, value):
     tracemalloc.start()
     try:
         text = make(value)
@@ -50,7 +46,7 @@ def test_to_show_a_large_value_takes_little(make: Callable[[Any], str], value: A
     assert peak < MB
 
 
-def test_numbers_in_a_long_list_are_rounded_as_in_a_short_one() -> None:
+def test_numbers_in_a_long_list_are_rounded_as_in_a_short_one():
     third = [1 / 3]
     for make in (short_repr, lambda value: format_cell(value, 1_000)):
         assert make(third) == "[0.333333]"
@@ -62,18 +58,18 @@ class Float64(float):
 
     shape = ()
 
-    def item(self) -> float:
+    def item(self):
         return float(self)
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"np.float64({float(self)})"
 
 
-def _repr_of_a_result(value: Any) -> str:
+def _repr_of_a_result(value):
     return repr(Result({"loss": value}, None, None, "/run/trial"))
 
 
-REPRS: dict[str, Callable[[Any], str]] = {
+REPRS = {
     "a result's repr": _repr_of_a_result,
     "a domain's repr": lambda value: repr(choice([value])),
 }
@@ -81,18 +77,16 @@ REPRS: dict[str, Callable[[Any], str]] = {
 
 @pytest.mark.parametrize("make", [*TEXTS.values(), *REPRS.values()], ids=[*TEXTS, *REPRS])
 @pytest.mark.parametrize("wrap", [lambda number: number, lambda number: [number], lambda number: {"a": (number,)}])
-def test_numbers_of_other_libraries_are_shown_as_numbers(
-    make: Callable[[Any], str], wrap: Callable[[Any], Any]
-) -> None:
+def test_numbers_of_other_libraries_are_shown_as_numbers(make, wrap):
     assert make(wrap(Float64(0.27))) == make(wrap(0.27))
     assert repr(TuneConfig(time_budget_s=Float64(0.27))) == "TuneConfig(time_budget_s=0.27)"
 
 
-def test_only_long_text_is_shortened() -> None:
+def test_only_long_text_is_shortened():
     assert not any(map(is_long, SHORT))
     assert all(map(is_long, LONG.values()))
     assert not is_long(object())
-    endless: list[Any] = []
+    endless = []
     endless.append(endless)
     assert is_long(endless), "it ends"
     assert [ShortRepr().repr(value) for value in SHORT] == [repr(value) for value in SHORT]

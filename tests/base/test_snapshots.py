@@ -1,11 +1,9 @@
 """The file with the states of a run's plug-ins."""
 
-from __future__ import annotations
-
 from minitune.base.snapshots import CALLBACKS, SEARCHER, PluginState, decode_states, encode_states
 
 
-def test_states_come_back_by_component() -> None:
+def test_states_come_back_by_component():
     states = {
         SEARCHER: PluginState("TPESearch", {"state.pkl": b"\0one", "more": b""}),
         CALLBACKS: PluginState("", {}),

@@ -1,10 +1,7 @@
 """Tables and other parts of views, as text and as HTML."""
 
-from __future__ import annotations
-
 import math
 import re
-from typing import Any
 
 import pytest
 
@@ -24,7 +21,7 @@ from minitune.base.table import (
 
 
 class Broken:
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError
 
 
@@ -45,11 +42,11 @@ class Broken:
         (b"ab", 20, "b'ab'"),
     ],
 )
-def test_a_cell_is_one_short_line(value: Any, length: int, text: str) -> None:
+def test_a_cell_is_one_short_line(value, length, text):
     assert format_cell(value, length) == text
 
 
-def test_a_short_repr_has_rounded_numbers_and_at_most_twenty_members() -> None:
+def test_a_short_repr_has_rounded_numbers_and_at_most_twenty_members():
     assert short_repr({"lr": 0.123456789, "text": "a\n  b"}) == "{'lr': 0.123457, 'text': 'a\\n b'}"
     assert short_repr(list(range(20))) == str(list(range(20)))
     assert short_repr(list(range(30))) == f"{str(list(range(20)))[:-1]}, ...]"
@@ -60,7 +57,7 @@ def test_a_short_repr_has_rounded_numbers_and_at_most_twenty_members() -> None:
 FRAMED = Table([Column("name", ["a", "日本"]), Column("loss", [0.5, None]), Column("n", [1, 10])])
 
 
-def test_a_framed_table_aligns_numbers_to_the_right() -> None:
+def test_a_framed_table_aligns_numbers_to_the_right():
     assert FRAMED.lines() == [
         "+------+------+----+",
         "| name | loss |  n |",
@@ -72,11 +69,11 @@ def test_a_framed_table_aligns_numbers_to_the_right() -> None:
     assert FRAMED.lines(20) == FRAMED.lines()
 
 
-def test_a_framed_table_that_is_too_wide_has_no_frame() -> None:
+def test_a_framed_table_that_is_too_wide_has_no_frame():
     assert FRAMED.lines(19) == ["name, loss, n", "a, 0.5, 1", "日本, 10"]
 
 
-def test_an_open_table_has_titles_and_colours_if_they_are_wanted() -> None:
+def test_an_open_table_has_titles_and_colours_if_they_are_wanted():
     columns = [Column("state", ["running", "failed"], colors=["32", ""]), Column("n", [1, 10], least=4)]
     table = Table(columns, titles={0: "first", 1: "second"}, is_framed=False)
     assert table.lines() == ["state    n", "first", "running  1", "second", "failed   10"]
@@ -85,7 +82,7 @@ def test_an_open_table_has_titles_and_colours_if_they_are_wanted() -> None:
     assert coloured[4] == "failed   10"
 
 
-def test_a_column_is_as_wide_as_its_longest_text_but_no_cell_is_longer_than_its_limit() -> None:
+def test_a_column_is_as_wide_as_its_longest_text_but_no_cell_is_longer_than_its_limit():
     assert Column("a header", ["0123456789"], max_length=5).texts == ["a header", "...56789"]
     assert Column("h", ["0123456789"], max_length=5).texts == ["h", "...89"]
     assert [Column("h", ["012"], least=least).width for least in (0, 3, 7)] == [3, 3, 7]
@@ -110,7 +107,7 @@ WIDE = Table(
         (0, f"{'b' * 10}", ["first", "third"]),
     ],
 )
-def test_a_narrow_terminal_lacks_the_least_important_columns(width: int | None, line: str, left_out: list[str]) -> None:
+def test_a_narrow_terminal_lacks_the_least_important_columns(width, line, left_out):
     table, found = WIDE.narrowed(width)
     assert (table.lines()[1], found) == (line, left_out)
     text = as_text(["before", WIDE, "after \x1b[1m"], width)
@@ -118,11 +115,11 @@ def test_a_narrow_terminal_lacks_the_least_important_columns(width: int | None, 
     assert text.splitlines()[2:] == [line, *more, "after "]
 
 
-def test_a_table_without_a_ranking_keeps_all_columns() -> None:
+def test_a_table_without_a_ranking_keeps_all_columns():
     assert FRAMED.narrowed(5) == (FRAMED, [])
 
 
-def test_a_framed_table_is_narrowed_with_its_frame() -> None:
+def test_a_framed_table_is_narrowed_with_its_frame():
     table = Table(FRAMED.columns, ranking=[2, 1, 0])
     assert table.narrowed(20) == (table, [])
     narrowed, left_out = table.narrowed(19)
@@ -130,7 +127,7 @@ def test_a_framed_table_is_narrowed_with_its_frame() -> None:
     assert narrowed.narrowed(3) == (narrowed, []), "it is narrowed once"
 
 
-def test_the_html_of_a_table_has_all_cells_escaped() -> None:
+def test_the_html_of_a_table_has_all_cells_escaped():
     table = Table([Column("a<b", ["<i>"]), Column("n", [1])], titles={0: "t&t"})
     assert table.html() == (
         '<table><thead><tr><th>a&lt;b</th><th class="number">n</th></tr></thead><tbody>'
@@ -139,7 +136,7 @@ def test_the_html_of_a_table_has_all_cells_escaped() -> None:
     )
 
 
-def test_a_table_of_facts_has_at_most_a_hundred_rows() -> None:
+def test_a_table_of_facts_has_at_most_a_hundred_rows():
     assert facts("name", {}) == []
     (table,) = facts("name", {"lr": 0.123456789, "act": "relu"})
     assert isinstance(table, Table)
@@ -153,7 +150,7 @@ def test_a_table_of_facts_has_at_most_a_hundred_rows() -> None:
     assert [len(column.texts[1]) for column in table.columns] == [60, 100]
 
 
-def test_rows_that_are_left_out_are_counted_with_their_place() -> None:
+def test_rows_that_are_left_out_are_counted_with_their_place():
     assert left_out_line(0) == left_out_line(-1) == []
     assert left_out_line(1) == ["... 1 more"]
     assert left_out_line(1234, "see there") == ["... 1,234 more: see there"]
@@ -162,7 +159,7 @@ def test_rows_that_are_left_out_are_counted_with_their_place() -> None:
 # -- HTML --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_view_as_html_keeps_lines_and_what_is_html_already() -> None:
+def test_a_view_as_html_keeps_lines_and_what_is_html_already():
     assert line_as_html("a < b", "error") == '<div class="error">a &lt; b</div>'
     found = as_html(["a < b", FRAMED], "<b>more</b>", "<i>most</i>")
     assert found.startswith("<style>")
@@ -182,19 +179,19 @@ def test_a_view_as_html_keeps_lines_and_what_is_html_already() -> None:
         (-1.0, 0.5, ["0.0", "50.0"]),
     ],
 )
-def test_a_bar_shows_what_is_done_and_what_has_begun(done: float, begun: float, widths: list[str]) -> None:
+def test_a_bar_shows_what_is_done_and_what_has_begun(done, begun, widths):
     assert re.findall(r"width:([\d.]+)%", bar(done, begun)) == widths
 
 
-def dots(picture: str) -> list[tuple[float, float]]:
+def dots(picture):
     return [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', picture)]
 
 
-def scale(picture: str) -> list[str]:
+def scale(picture):
     return re.findall(r"<text [^>]*>([^<]*)</text>", picture)
 
 
-def test_a_curve_has_a_dot_for_each_value_and_a_line_for_the_best() -> None:
+def test_a_curve_has_a_dot_for_each_value_and_a_line_for_the_best():
     picture = curve([(1, 4.0), (2, 2.0), (3, math.nan), (4, 3.0), (5, 1.0)], "loss", "min")
     found = dots(picture)
     assert len(found) == 4
@@ -210,19 +207,19 @@ def test_a_curve_has_a_dot_for_each_value_and_a_line_for_the_best() -> None:
     assert "loss of each &lt;step&gt;, and" in curve([(1, 1.0), (2, 2.0)], "loss", "min", "<step>")
 
 
-def test_where_more_is_better_the_line_goes_up() -> None:
+def test_where_more_is_better_the_line_goes_up():
     picture = curve([(0, 1.0), (1, 3.0), (2, 2.0)], "reward", "max")
     path = re.findall(r'<path d="([^"]*)" fill="none" stroke="#2a9d5c"', picture)[0]
     assert path == "M76.0 124.0H295.0V8.0H514.0"
 
 
-def test_a_curve_needs_two_values_and_may_be_flat() -> None:
+def test_a_curve_needs_two_values_and_may_be_flat():
     assert curve([], "loss", "min") == curve([(1, 1.0), (2, math.inf)], "loss", "min") == ""
     assert {y for _, y in dots(curve([(1, 1.0), (2, 1.0)], "loss", "min"))} == {8.0}
     assert [x for x, _ in dots(curve([(3, 1.0), (3, 2.0)], "loss", "min"))] == [76.0, 76.0]
 
 
-def test_values_much_worse_than_most_are_drawn_at_the_edge() -> None:
+def test_values_much_worse_than_most_are_drawn_at_the_edge():
     usual = [(number, float(number)) for number in range(10)]
     picture = curve([*usual, (10, 1_000.0)], "loss", "min")
     assert scale(picture)[:2] == ["25", "0"]
@@ -230,6 +227,6 @@ def test_values_much_worse_than_most_are_drawn_at_the_edge() -> None:
     assert scale(curve([*usual, (10, 20.0)], "loss", "min"))[:2] == ["20", "0"]
 
 
-def test_a_long_curve_has_at_most_five_hundred_dots() -> None:
+def test_a_long_curve_has_at_most_five_hundred_dots():
     assert len(dots(curve([(number, 1.0) for number in range(500)], "loss", "min"))) == 500
     assert len(dots(curve([(number, 1.0) for number in range(1_001)], "loss", "min"))) == 334

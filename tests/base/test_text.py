@@ -1,14 +1,11 @@
 """Short texts for people: lengths of time, dates, cut lines."""
 
-from __future__ import annotations
-
 import io
 import logging
 import math
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -57,23 +54,23 @@ from minitune.base.text import (
         (864_000 + 7200, "10 d 2 h"),
     ],
 )
-def test_a_length_of_time_has_at_most_two_units(seconds: float, text: str) -> None:
+def test_a_length_of_time_has_at_most_two_units(seconds, text):
     assert duration(seconds) == text
 
 
-def test_an_unknown_time_and_no_time_have_no_date() -> None:
+def test_an_unknown_time_and_no_time_have_no_date():
     assert [date(at_s) for at_s in (0, math.nan, math.inf, 1e300)] == [""] * 4
     assert date(86_400 * 365).startswith("1971-01-01") or date(86_400 * 365).startswith("1970-12-31")
 
 
 @pytest.mark.parametrize("columns", [3, 4, 5, 8, 11])
-def test_a_line_of_wide_characters_is_cut_to_its_columns(columns: int) -> None:
+def test_a_line_of_wide_characters_is_cut_to_its_columns(columns):
     shown = cut("日本語日本語", columns)
     assert columns - 1 <= width_of(shown) <= columns
     assert shown.endswith("...")
 
 
-def test_a_line_is_cut_only_if_it_is_too_long() -> None:
+def test_a_line_is_cut_only_if_it_is_too_long():
     assert [cut("0123456789", columns) for columns in (11, 10, 9, 4, 3, 2, 1, 0, -1)] == [
         "0123456789",
         "0123456789",
@@ -93,7 +90,7 @@ def test_a_line_is_cut_only_if_it_is_too_long() -> None:
     ("text", "columns"),
     [("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1), ("ｱ", 1), ("\uff21", 2), ("👍", 2), ("a\u200db", 2)],
 )
-def test_a_text_takes_the_columns_of_a_terminal(text: str, columns: int) -> None:
+def test_a_text_takes_the_columns_of_a_terminal(text, columns):
     assert width_of(text) == columns
 
 
@@ -113,24 +110,22 @@ def test_a_text_takes_the_columns_of_a_terminal(text: str, columns: int) -> None
         ("日本 é 👍", "日本 é 👍"),
     ],
 )
-def test_nothing_that_is_printed_controls_the_terminal(
-    text: str, clean: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_that_is_printed_controls_the_terminal(text, clean, capsys):
     assert printable(text) == clean
     echo(text, 1, sep="|", end=".")
     assert capsys.readouterr().out == f"{clean}|1."
 
 
-def test_only_codes_are_removed_from_a_text() -> None:
+def test_only_codes_are_removed_from_a_text():
     assert without_codes(colored("red", "31") + "\r\x07") == "red\r\x07"
     assert colored("red", "") == "red"
 
 
-def test_one_line_has_single_spaces() -> None:
+def test_one_line_has_single_spaces():
     assert one_line("  a\n\n b\t\x1b[1mc ") == "a b c"
 
 
-def test_numbers_are_whole_or_have_six_digits() -> None:
+def test_numbers_are_whole_or_have_six_digits():
     shown = {
         1: "1",
         2.0: "2",
@@ -155,14 +150,14 @@ class Scalar:
 
     shape = ()
 
-    def __init__(self, item: object):
+    def __init__(self, item):
         self._item = item
 
-    def item(self) -> object:
+    def item(self):
         return self._item
 
 
-def test_numbers_of_other_libraries_become_pythons_own_at_every_depth() -> None:
+def test_numbers_of_other_libraries_become_pythons_own_at_every_depth():
     strange = object()
     assert plain_number(Scalar(0.5)) == 0.5
     assert plain_number(Scalar("text")) == "text"
@@ -173,28 +168,28 @@ def test_numbers_of_other_libraries_become_pythons_own_at_every_depth() -> None:
     assert type(plain_numbers((Scalar(1),))) is tuple
 
 
-def test_a_value_is_long_from_a_thousand_members_or_ten_thousand_characters() -> None:
+def test_a_value_is_long_from_a_thousand_members_or_ten_thousand_characters():
     assert [is_long("x" * size) for size in (10_000, 10_001)] == [False, True]
     assert [is_long([0] * size) for size in (1_000, 1_001)] == [False, True]
     assert is_long([[0] * 500, [0] * 500])
     assert is_long({"a": {"b": "x" * 10_001}})
 
 
-def test_signals_have_their_names() -> None:
+def test_signals_have_their_names():
     names = {9: "SIGKILL", 15: "SIGTERM", signal.SIGRTMIN: "SIGRTMIN", signal.SIGRTMIN + 3: "SIGRTMIN+3"}
     assert {number: name_of_signal(number) for number in names} == names
     assert [name_of_signal(number) for number in (signal.SIGRTMAX, 0, 99)] == ["SIGRTMAX", "signal 0", "signal 99"]
 
 
-def test_a_warning_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warning_is_given_once(caplog):
     for text, about in (("100 % of one", None), ("100 % of one", None), ("first", "key"), ("second", "key")):
         warn_once(text, about)
     assert caplog.messages == ["100 % of one", "first"]
 
 
-def test_output_ends_with_the_first_write_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_output_ends_with_the_first_write_that_fails(caplog):
     class Refusing(io.StringIO):
-        def write(self, text: str) -> int:
+        def write(self, text):
             raise OSError("no space")
 
     console = Console(Refusing())
@@ -205,9 +200,9 @@ def test_output_ends_with_the_first_write_that_fails(caplog: pytest.LogCaptureFi
     assert console.columns() is None
 
 
-def test_a_console_writes_clean_texts_to_its_stream() -> None:
+def test_a_console_writes_clean_texts_to_its_stream():
     class OnlyAscii(io.StringIO):
-        def write(self, text: str) -> int:
+        def write(self, text):
             text.encode("ascii")
             return super().write(text)
 
@@ -218,9 +213,7 @@ def test_a_console_writes_clean_texts_to_its_stream() -> None:
     assert stream.getvalue() == "bold ?\n\x1b[1mbold\x1b[0m\n"
 
 
-def test_a_console_without_standard_output_is_off(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_console_without_standard_output_is_off(monkeypatch, caplog):
     monkeypatch.setattr(sys, "stdout", None)
     console = Console()
     assert not console.is_terminal()
@@ -229,9 +222,7 @@ def test_a_console_without_standard_output_is_off(
     assert "there is no standard output" in caplog.text
 
 
-def test_a_console_writes_all_of_a_text_to_a_file_in_its_encoding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_console_writes_all_of_a_text_to_a_file_in_its_encoding(tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
     with open(tmp_path / "out", "w", encoding="latin-1") as stream:
@@ -240,13 +231,13 @@ def test_a_console_writes_all_of_a_text_to_a_file_in_its_encoding(
     assert (tmp_path / "out").read_bytes() == "before äöü ? done\n".encode("latin-1")
 
 
-def test_only_an_open_terminal_is_one() -> None:
+def test_only_an_open_terminal_is_one():
     closed = io.StringIO()
     closed.close()
     assert not any(map(is_terminal, (None, closed, io.StringIO(), object())))
 
 
-def test_a_message_of_the_log_is_clean(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_of_the_log_is_clean(caplog):
     logger = logging.getLogger("minitune")
     logger.warning("of %s", "\x1b[31mred\x1b[0m")
     logger.warning("100 %")
@@ -259,7 +250,7 @@ def test_a_message_of_the_log_is_clean(caplog: pytest.LogCaptureFixture) -> None
     assert "\x1b" not in caplog.text
 
 
-def test_a_page_gets_short_texts_and_plain_values() -> None:
+def test_a_page_gets_short_texts_and_plain_values():
     values = [None, True, "x" * 200, -(2**53) + 1, 0.5, Scalar(3)]
     assert [plain_or_short(value) for value in values] == [*values[:-1], 3]
     assert plain_or_short(-(2**53)) == str(-(2**53))
@@ -267,7 +258,7 @@ def test_a_page_gets_short_texts_and_plain_values() -> None:
     assert plain_or_short([1, {"a": math.nan}]) == "[1, {'a': nan}]"
 
 
-def test_a_page_gets_whole_numbers_that_browsers_round_as_texts() -> None:
+def test_a_page_gets_whole_numbers_that_browsers_round_as_texts():
     assert plain_or_short(2**53 - 1) == 2**53 - 1
     assert plain_or_short(2**53) == str(2**53)
     assert plain_or_short(math.inf) == "inf"

@@ -1,11 +1,9 @@
 """Which code of the user runs now."""
 
-from __future__ import annotations
-
 from minitune.base.user_code import runs, user_code
 
 
-def test_user_code_is_what_runs_again_when_the_code_that_it_called_ends() -> None:
+def test_user_code_is_what_runs_again_when_the_code_that_it_called_ends():
     with runs("outer"):
         with runs("inner"):
             assert user_code.running is not None

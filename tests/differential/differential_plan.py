@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from differential_plugins import (
     LoggingSearcher,
     MeddlingScheduler,
-    Notes,
     NotingCallback,
     PausingScheduler,
     StopAfter,
@@ -77,7 +75,7 @@ class Plan:
     has_parameters: bool
 
     @classmethod
-    def of(cls, seed: int) -> Plan:
+    def of(cls, seed):
         """Draw the experiment number `seed`."""
         rng = random.Random(f"experiment/{seed}")
         kind = rng.choice(sorted(KINDS))
@@ -120,7 +118,7 @@ class Plan:
 
     # -- its parts ---------------------------------------------------------------------------------------------------
 
-    def tuner(self, executor: str, storage: Path, notes: Notes) -> Tuner:
+    def tuner(self, executor, storage, notes):
         """A Tuner of this experiment that notes all that it tells its plug-ins."""
         has_metric = self.settings["has_metric"] or self.scheduler.startswith("asha")
         return Tuner(
@@ -149,24 +147,24 @@ class Plan:
             ),
         )
 
-    def _limit(self) -> int:
+    def _limit(self):
         return int(self.settings["num_samples"]) + 2
 
-    def _space(self) -> dict[str, Any]:
-        space: dict[str, Any] = {"salt": randint(0, 10**9), "x": uniform(0, 1), "habits": self.habits}
+    def _space(self):
+        space = {"salt": randint(0, 10**9), "x": uniform(0, 1), "habits": self.habits}
         if self.searcher == "none":
             space["inner"] = {"grid": grid_search([1, "two"]), "odd": choice([None, (1, 2), float("nan"), {"a": [1]}])}
             space["derived"] = sample_from(lambda config: config["x"] * 2)
         return space
 
-    def _trainable(self) -> Any:
+    def _trainable(self):
         trainable = KINDS[self.kind]
         if self.has_parameters:
             trainable = with_parameters(trainable, extra=[1, (2.0, None)])
         requests = {"fraction": {"cpu": 0.5}, "by config": _request, "too much": _too_much}
         return with_resources(trainable, requests[self.resources]) if self.resources in requests else trainable
 
-    def _scheduler(self, notes: Notes) -> Any:
+    def _scheduler(self, notes):
         rng = random.Random(f"scheduler/{self.seed}")
         if self.scheduler.startswith("asha"):
             variant = "promote" if self.scheduler.endswith("promote") else "stop"
@@ -180,7 +178,7 @@ class Plan:
         kinds = {"pausing": PausingScheduler, "meddling": MeddlingScheduler}
         return kinds[self.scheduler](self.seed, notes) if self.scheduler in kinds else None
 
-    def _stop(self) -> Any:
+    def _stop(self):
         rng = random.Random(f"stop/{self.seed}")
         if self.stop == "stopper":
             return MaximumIterationStopper(rng.randint(1, 5))
@@ -203,14 +201,14 @@ class Plan:
         return limits.get(self.stop)
 
 
-def _draw_failure(rng: random.Random, is_ordered: bool) -> FailureConfig:
+def _draw_failure(rng, is_ordered):
     if is_ordered and rng.random() < 0.1:
         return FailureConfig(fail_fast=rng.choice((True, "raise")))
     return FailureConfig(max_failures=rng.randint(0, 3))
 
 
-def _draw_checkpoint(rng: random.Random, saves: bool, is_ordered: bool) -> CheckpointConfig:
-    arguments: dict[str, Any] = {"num_to_keep": rng.choice((None, None, 1, 2, 3))}
+def _draw_checkpoint(rng, saves, is_ordered):
+    arguments = {"num_to_keep": rng.choice((None, None, 1, 2, 3))}
     if rng.random() < 0.3:
         arguments["checkpoint_score_attribute"] = rng.choice(("score", "eval/loss"))
         arguments["checkpoint_score_order"] = rng.choice(("max", "min"))
@@ -220,13 +218,13 @@ def _draw_checkpoint(rng: random.Random, saves: bool, is_ordered: bool) -> Check
     return CheckpointConfig(**arguments)
 
 
-def _stops(trial_id: str, result: dict[str, Any]) -> bool:
+def _stops(trial_id, result):
     return bool(result["training_iteration"] == 3)
 
 
-def _request(config: dict[str, Any]) -> dict[str, float]:
+def _request(config):
     return {"cpu": 0.5 + config["salt"] % 3 / 2}
 
 
-def _too_much(config: dict[str, Any]) -> dict[str, float]:
+def _too_much(config):
     return {"cpu": 1 if config["salt"] % 3 else 99}

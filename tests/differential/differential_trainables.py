@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections import namedtuple
 from dataclasses import dataclass, field
-from typing import Any
 
 from minitune import Checkpoint, Trainable, get_checkpoint, get_context, report
 
@@ -40,7 +39,7 @@ class Point:
 Pair = namedtuple("Pair", ["first", "second"])
 SHARED = [1, 2]
 
-ODD_VALUES: list[Any] = [
+ODD_VALUES = [
     float("nan"),
     float("inf"),
     -float("inf"),
@@ -83,7 +82,7 @@ ODD_VALUES: list[Any] = [
     "x" * 20_000,
     ValueError("as a value", 3),
 ]
-KEYS: list[Any] = ["odd", "nested", "a/b", "", "ä", 7, (1, 2), None, "training_iteration", "timesteps_this_iter"]
+KEYS = ["odd", "nested", "a/b", "", "ä", 7, (1, 2), None, "training_iteration", "timesteps_this_iter"]
 KEYS += ["episodes_this_iter", "timesteps_total", "time_this_iter_s", "timestamp", "trial_id", "config", "pid", "done"]
 KEYS += ["should_checkpoint", "experiment_tag", "checkpoint_dir_name", "perf"]
 
@@ -91,30 +90,30 @@ KEYS += ["should_checkpoint", "experiment_tag", "checkpoint_dir_name", "perf"]
 
 
 class OwnError(Exception):
-    def __init__(self, code: int, *, detail: str = ""):
+    def __init__(self, code, *, detail=""):
         super().__init__(code)
         self.code, self.detail = code, detail
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"own error {self.code} ({self.detail})"
 
 
 class StubbornError(Exception):
     """Cannot be pickled."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         raise TypeError("no")
 
 
 class KeywordOnlyError(Exception):
     """Is pickled, but cannot be loaded."""
 
-    def __init__(self, *, reason: str):
+    def __init__(self, *, reason):
         super().__init__(reason)
 
 
 class MuteError(Exception):
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
 
@@ -122,25 +121,25 @@ class OwnBaseError(BaseException):
     pass
 
 
-def _chained() -> None:
+def _chained():
     try:
         raise KeyError("inner")
     except KeyError as error:
         raise OwnError(7, detail="chained") from error
 
 
-def _in_context() -> None:
+def _in_context():
     try:
         _ = 1 // 0
     except ZeroDivisionError:
         raise LookupError  # noqa: B904 - the context is what is tested
 
 
-def _raise(error: BaseException) -> None:
+def _raise(error):
     raise error
 
 
-FAILURES: dict[str, Any] = {
+FAILURES = {
     "value": lambda: _raise(ValueError("bad value")),
     "own": lambda: _raise(OwnError(3, detail="of ours")),
     "stubborn": lambda: _raise(StubbornError("stays here")),
@@ -160,7 +159,7 @@ FAILURES: dict[str, Any] = {
     "os": lambda: os.stat("/does/not/exist"),
     "unicode": lambda: _raise(RuntimeError("\udc80\u2028")),
 }
-CLEAN_ENDS: dict[str, Any] = {
+CLEAN_ENDS = {
     "exit 0": lambda: sys.exit(0),
     "exit": lambda: sys.exit(),
     "stop iteration": lambda: _raise(StopIteration("of no interest")),
@@ -178,7 +177,7 @@ class Failure:
     step: int
     how: str
 
-    def strike(self, where: str, step: int = 0) -> None:
+    def strike(self, where, step=0):
         if where == self.where and step == self.step:
             FAILURES[self.how]()
 
@@ -200,7 +199,7 @@ class Behaviour:
     failures: dict[int, Failure] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> Behaviour:
+    def of(cls, config):
         """Draw the behaviour of the trial with this configuration."""
         habits = config["habits"]
         seed = f"{habits['seed']}/{config['salt']}"
@@ -222,18 +221,18 @@ class Behaviour:
             failures=failures,
         )
 
-    def failure(self) -> Failure:
+    def failure(self):
         """How the current attempt is to fail."""
         return self.failures.get(get_context().get_attempt() or 0, _NONE)
 
-    def saves(self, step: int) -> bool:
+    def saves(self, step):
         return bool(self.checkpoint_every) and (step + 1) % self.checkpoint_every == 0
 
-    def metrics(self, step: int, config: dict[str, Any], extra: Any) -> dict[Any, Any]:
+    def metrics(self, step, config, extra):
         """What step number `step` has to say."""
         rng = random.Random(f"{self.seed}/{step}")
         context = get_context()
-        metrics: dict[Any, Any] = {
+        metrics = {
             "score": rng.choice((rng.gauss(0, 1), rng.gauss(0, 1), rng.gauss(0, 1), float("nan"), 1)),
             "step": step,
             "x": config["x"],
@@ -261,7 +260,7 @@ class Behaviour:
         return metrics
 
 
-def write_state(directory: str, step: int, shape: str) -> None:
+def write_state(directory, step, shape):
     with open(os.path.join(directory, "step.txt"), "w") as file:
         file.write(str(step))
     if shape == "nested":
@@ -270,7 +269,7 @@ def write_state(directory: str, step: int, shape: str) -> None:
             binary.write(bytes(step for _ in range(1000)))
 
 
-def read_state(directory: str) -> int:
+def read_state(directory):
     with open(os.path.join(directory, "step.txt")) as file:
         return int(file.read())
 
@@ -278,7 +277,7 @@ def read_state(directory: str) -> int:
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
-def _begin(behaviour: Behaviour, failure: Failure) -> int:
+def _begin(behaviour, failure):
     """The first step of this attempt."""
     failure.strike("start", failure.step)
     checkpoint = get_checkpoint()
@@ -288,11 +287,11 @@ def _begin(behaviour: Behaviour, failure: Failure) -> int:
     return read_state(checkpoint.path) + 1
 
 
-def _report(behaviour: Behaviour, failure: Failure, step: int, metrics: dict[Any, Any]) -> None:
+def _report(behaviour, failure, step, metrics):
     """Report, with a checkpoint if one is due; what a wrong report raises is sometimes caught."""
     failure.strike("step", step)
     if failure.where == "wrong report" and failure.step == step:
-        wrong: Any = [["no dict"], {"score": lambda: 0}, {"score": sys.stderr}, None][step % 4]
+        wrong = [["no dict"], {"score": lambda: 0}, {"score": sys.stderr}, None][step % 4]
         try:
             report(wrong)
         except Exception:
@@ -309,21 +308,21 @@ def _report(behaviour: Behaviour, failure: Failure, step: int, metrics: dict[Any
     _change(metrics)
 
 
-def _change(metrics: dict[Any, Any]) -> None:
+def _change(metrics):
     """What the trainable does to its metrics after they were reported must reach no one."""
     metrics["score"] = "changed after the report"
     metrics["eval"]["loss"] = "changed after the report"
     metrics["eval"]["deep"]["tuple"][1].append("changed after the report")
 
 
-def _unwind(behaviour: Behaviour, failure: Failure) -> None:
+def _unwind(behaviour, failure):
     if behaviour.unwinding == "raises":
         raise RuntimeError("raised while unwinding")
     if behaviour.unwinding == "reports":
         report({"score": 0.0, "late": True})
 
 
-def _finish(behaviour: Behaviour) -> Any:
+def _finish(behaviour):
     """How the function ends once it has done all its steps."""
     if behaviour.end in CLEAN_ENDS:
         CLEAN_ENDS[behaviour.end]()
@@ -332,7 +331,7 @@ def _finish(behaviour: Behaviour) -> Any:
     return values.get(behaviour.end)
 
 
-def function(config: dict[str, Any], extra: Any = None) -> Any:
+def function(config, extra=None):
     behaviour = Behaviour.of(config)
     failure = behaviour.failure()
     try:
@@ -350,7 +349,7 @@ def function(config: dict[str, Any], extra: Any = None) -> Any:
     return _finish(behaviour)
 
 
-def generator(config: dict[str, Any], extra: Any = None) -> Any:
+def generator(config, extra=None):
     behaviour = Behaviour.of(config)
     failure = behaviour.failure()
     try:
@@ -377,20 +376,20 @@ def generator(config: dict[str, Any], extra: Any = None) -> Any:
 class Unsaved(Trainable):
     """A class that has no checkpoints."""
 
-    def setup(self, config: dict[str, Any], extra: Any = None) -> None:
+    def setup(self, config, extra=None):
         config["x"] -= 1  # it is a copy
         self.extra = extra
         self.makings = 1
         self.start()
 
-    def start(self) -> None:
+    def start(self):
         self.behaviour = Behaviour.of(self.config)
         self.failure = self.behaviour.failure()
         self.at = 0
-        self.reported: dict[Any, Any] | None = None
+        self.reported = None
         self.failure.strike("start", self.failure.step)
 
-    def step(self) -> Any:
+    def step(self):
         step, self.at = self.at, self.at + 1
         if self.reported is not None:
             _change(self.reported)
@@ -410,17 +409,17 @@ class Unsaved(Trainable):
         self.reported = metrics
         return metrics
 
-    def log_result(self, result: dict[str, Any]) -> None:
+    def log_result(self, result):
         if self.behaviour.shape == "nested":
             result["logged"] = True
 
-    def cleanup(self) -> None:
+    def cleanup(self):
         if self.behaviour.unwinding == "raises":
             raise RuntimeError("raised by cleanup")
 
 
 class Saved(Unsaved):
-    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+    def save_checkpoint(self, checkpoint_dir):
         step = self.at - 1
         self.failure.strike("save", step)
         if self.failure.where == "wrong save" and self.failure.step == step:
@@ -430,7 +429,7 @@ class Saved(Unsaved):
         write_state(checkpoint_dir, step, self.behaviour.shape)
         return checkpoint_dir if self.behaviour.shape == "directory" else None
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint):
         self.failure.strike("load", self.failure.step)
         self.at = (checkpoint["step"] if isinstance(checkpoint, dict) else read_state(checkpoint)) + 1
 
@@ -438,7 +437,7 @@ class Saved(Unsaved):
 class Resettable(Saved):
     """Can be handed on to another trial; refuses now and then, in each of the ways."""
 
-    def reset_config(self, new_config: dict[str, Any]) -> Any:
+    def reset_config(self, new_config):
         answer = random.Random(f"{new_config['habits']['seed']}/{new_config['salt']}/reset").random()
         if answer < 0.2:
             return False
@@ -450,7 +449,7 @@ class Resettable(Saved):
         return True
 
 
-KINDS: dict[str, Any] = {
+KINDS = {
     "function": function,
     "generator": generator,
     "unsaved class": Unsaved,

@@ -11,14 +11,13 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
-from differential_plan import RUN, Plan
+from differential_plan import RUN
 from differential_plugins import Notes
 
 from minitune import ResultGrid, TuneError
@@ -56,7 +55,7 @@ class Outcome:
     log: list[str] = field(default_factory=list)
 
 
-def run(plan: Plan, executor: str, storage: Path) -> Outcome:
+def run(plan, executor, storage):
     """Run the experiment. Blocks."""
     outcome = Outcome(storage)
     # Otherwise a slow run saves its state more often, and when a checkpoint is dropped depends on when another one has
@@ -72,19 +71,19 @@ def run(plan: Plan, executor: str, storage: Path) -> Outcome:
     return outcome
 
 
-def _sync_at_close(keeper: Housekeeper, directory: str) -> None:
+def _sync_at_close(keeper, directory):
     """Let a checkpoint wait for its sync until the housekeeper is closed."""
     trial = os.path.dirname(directory)
     keeper._files.call(trial, keeper._sync_checkpoint, directory, time.monotonic() + 3600.0)
 
 
 @contextmanager
-def _listening(lines: list[str]) -> Iterator[None]:
+def _listening(lines):
     """Collect what the driver itself logs; user code logs in its own process, or in the driver's on a thread."""
     thread = threading.get_ident()
 
     class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             if record.thread == thread and record.module in _DRIVER_LOG:
                 lines.append(f"{record.levelname} {record.getMessage()}")
 
@@ -107,18 +106,18 @@ class Masker:
         prefix: The prefix of the trials' ids.
     """
 
-    def __init__(self, storage: Path, prefix: str):
+    def __init__(self, storage, prefix):
         self._storage = str(storage)
         self._temporary = re.compile(re.escape(tempfile.gettempdir()) + r"/[a-z0-9_]+")
         self._prefix = f"{prefix}_"
 
-    def text(self, text: str) -> str:
+    def text(self, text):
         """`text` without storage path, temporary names, the ids' prefix, dates and addresses."""
         text = text.replace(self._storage, "<storage>").replace(self._prefix, "<prefix>_")
         text = _UNPRINTABLE.sub("<exception str() failed>", self._temporary.sub("<temporary>", text))
         return _ADDRESS.sub("<address>", _DATE.sub("<date>", text))
 
-    def show(self, value: Any, masked: frozenset[str] = _MASKED_METRICS) -> str:
+    def show(self, value, masked=_MASKED_METRICS):
         """`value` with its types; NaN is equal to itself here, and the order of a dict counts."""
         if isinstance(value, Mapping):
             shown = [f"{self.show(k)}: {MASK if k in masked else self.show(v, masked)}" for k, v in value.items()]
@@ -134,7 +133,7 @@ class Masker:
 # -- views -----------------------------------------------------------------------------------------------------------
 
 
-def views(plan: Plan, outcome: Outcome) -> Views:
+def views(plan, outcome):
     """All that can be seen of a run."""
     directory = outcome.storage / RUN
     records = list(journal.read(directory / "journal", unpickle=True)) if directory.exists() else []
@@ -158,9 +157,9 @@ def views(plan: Plan, outcome: Outcome) -> Views:
     return views
 
 
-def differences(first: Views, second: Views, limit: int = 12) -> list[str]:
+def differences(first, second, limit=12):
     """What differs between two runs; empty if nothing does."""
-    found: list[str] = []
+    found = []
     for name in {**first, **second}:
         a, b = first.get(name), second.get(name)
         if a is None or b is None:
@@ -171,13 +170,13 @@ def differences(first: Views, second: Views, limit: int = 12) -> list[str]:
     return found
 
 
-def _shorten(line: str) -> str:
+def _shorten(line):
     return line if len(line) <= 2000 else f"{line[:1000]} ... {line[-1000:]}"
 
 
-def _journal_views(plan: Plan, masker: Masker, records: list[dict[str, Any]]) -> Views:
+def _journal_views(plan, masker, records):
     """The records in order; where trials run side by side, in order for each trial."""
-    views: Views = {}
+    views = {}
     for record in records:
         if STOP_SWALLOWED in record.get("text", ""):
             continue  # only a process can be ended by force, and so only there this is noted
@@ -190,21 +189,21 @@ def _journal_views(plan: Plan, masker: Masker, records: list[dict[str, Any]]) ->
     return views
 
 
-def _note_views(plan: Plan, masker: Masker, notes: Notes) -> Views:
-    views: Views = {}
+def _note_views(plan, masker, notes):
+    views = {}
     for what, trial_id, details in notes:
         trial = "" if plan.is_ordered else trial_id.rpartition("_")[2]
         views.setdefault(f"notes {trial}", []).append(f"{what} {masker.text(trial_id)} {masker.show(details)}")
     return views
 
 
-def _log(plan: Plan, masker: Masker, outcome: Outcome) -> list[str]:
+def _log(plan, masker, outcome):
     hidden = ("nothing else was served", STOP_SWALLOWED)
     lines = [masker.text(line) for line in outcome.log if not any(text in line for text in hidden)]
     return lines if plan.is_ordered else sorted(lines)
 
 
-def _error_lines(masker: Masker, error: BaseException | None) -> list[str]:
+def _error_lines(masker, error):
     """Types, texts and causes of an error."""
     if error is None:
         return ["no error"]
@@ -226,7 +225,7 @@ def _error_lines(masker: Masker, error: BaseException | None) -> list[str]:
     return lines
 
 
-def _result_lines(masker: Masker, result: Any) -> list[str]:
+def _result_lines(masker, result):
     checkpoint = result.checkpoint
     return [
         f"metrics {masker.show(result.metrics)}",
@@ -239,7 +238,7 @@ def _result_lines(masker: Masker, result: Any) -> list[str]:
     ]
 
 
-def _grid_lines(plan: Plan, grid: ResultGrid) -> list[str]:
+def _grid_lines(plan, grid):
     lines = [f"{len(grid)} trials, {grid.num_errors} errors, {grid.num_terminated} finished, {grid.interrupted}"]
     for scope in ("last", "all", "avg", "last-5-avg"):
         try:
@@ -251,7 +250,7 @@ def _grid_lines(plan: Plan, grid: ResultGrid) -> list[str]:
     return lines
 
 
-def _directory_views(masker: Masker, number: int, directory: Path | None) -> Views:
+def _directory_views(masker, number, directory):
     """The files of a trial: names and content; those of each checkpoint too."""
     views = {f"files {number}": _tree_lines(masker, directory)}
     if directory is None:
@@ -270,7 +269,7 @@ def _directory_views(masker: Masker, number: int, directory: Path | None) -> Vie
     return views
 
 
-def _tree_lines(masker: Masker, directory: Path | None) -> list[str]:
+def _tree_lines(masker, directory):
     """Every file below `directory`; those of checkpoints with their content. A worker's output files are its own."""
     if directory is None:
         return []

@@ -1,14 +1,10 @@
 """`deterministic=True`: what learns from results decides the same in each run, however fast each trial is."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, resume, run_path, virtual_executor
@@ -16,7 +12,6 @@ from kit import fit, resume, run_path, virtual_executor
 from minitune import (
     Callback,
     ConcurrencyLimiter,
-    ResultGrid,
     RunConfig,
     Searcher,
     Stopper,
@@ -38,69 +33,68 @@ from minitune.schedulers import (
     PopulationBasedTraining,
 )
 from minitune.search.tpe import TPESearch
-from minitune.simulation import Simulation
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
 SPACE = {"x": uniform(0, 1), "y": uniform(0, 1)}
 WINDOW, SAMPLES, LAST = 4, 8, 7
 
 
-def loss(config: dict[str, Any], step: int) -> float:
+def loss(config, step):
     return float(config["x"] + (1 + config["y"]) / step)
 
 
 class Slow(Trainable):
     """Takes virtual time as it likes; what it reports follows from its configuration."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.jitter = random.Random()  # not seeded
         self.fails = get_context().get_attempt() <= config.get("failures", 0)
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         clock.current.sleep(self.jitter.choice((0.01, 1, 5)) * self.jitter.random())
         if self.fails and self.iteration == 3:
             raise ValueError("an attempt fails")
         return {"loss": loss(self.config, self.iteration + 1)}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
+    def save_checkpoint(self, checkpoint_dir):
         Path(checkpoint_dir, "state").write_text("")
 
-    def load_checkpoint(self, checkpoint_dir: str) -> None:
+    def load_checkpoint(self, checkpoint_dir):
         assert Path(checkpoint_dir, "state").exists()
 
 
-def curve(config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], float]]:
+def curve(config):
     return (({"loss": loss(config, step)}, 1.0) for step in range(1, LAST + 1))
 
 
 class Climber(Searcher):
     """Looks around the best place so far, as far as it has heard."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.asked: dict[str, dict[str, float]] = {}
+        self.asked = {}
         self.best = (float("inf"), {"x": 0.5, "y": 0.5})
         self.rng = random.Random(0)
 
-    def set_seed(self, seed: int) -> None:
+    def set_seed(self, seed):
         self.rng = random.Random(seed)
 
-    def suggest(self, trial_id: str) -> dict[str, float]:
+    def suggest(self, trial_id):
         self.asked[trial_id] = {name: near + self.rng.uniform(-0.1, 0.1) for name, near in self.best[1].items()}
         return self.asked[trial_id]
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id, result):
         self.best = min(self.best, (result["loss"], self.asked[trial_id]), key=lambda found: found[0])
 
 
-def population(**more: Any) -> PopulationBasedTraining:
+def population(**more):
     mutations = {"y": uniform(0, 1)}
     return PopulationBasedTraining(
         "training_iteration", perturbation_interval=2, hyperparam_mutations=mutations, **more
     )
 
 
-LEARNING: dict[str, Callable[[], dict[str, Any]]] = {
+LEARNING = {
     "ASHA": lambda: {"scheduler": ASHAScheduler(max_t=LAST, brackets=2, reduction_factor=3)},
     "ASHA that pauses": lambda: {"scheduler": ASHAScheduler(max_t=LAST, variant="promote", reduction_factor=3)},
     "HyperBand": lambda: {"scheduler": HyperBandScheduler(max_t=LAST)},
@@ -113,23 +107,23 @@ LEARNING: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def space_of(how: str) -> Any:
+def space_of(how):
     return None if how in ("a searcher", "a limited searcher") else SPACE
 
 
-def settings(how: str, **more: Any) -> dict[str, Any]:
+def settings(how, **more):
     """Of a run and of a simulation."""
     common = {"num_samples": SAMPLES, "seed": 7, "max_concurrent_trials": WINDOW, "metric": "loss", "mode": "min"}
     return {**common, **LEARNING[how](), **more}
 
 
-def fit_in_order(how: str, cpus: int = WINDOW, trainable: Any = Slow, space: Any = None, **more: Any) -> ResultGrid:
+def fit_in_order(how, cpus=WINDOW, trainable=Slow, space=None, **more):
     """The results of a run in logical order, on a virtual clock unless an executor is given."""
     ordered = {"deterministic": True, "executor": virtual_executor(cpus), "stop": {"training_iteration": LAST}, **more}
     return fit(trainable, space or space_of(how), **settings(how, **ordered))
 
 
-def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
+def table(results, *, with_ids=True):
     """All but what is a time or a process."""
     assert len(results) == SAMPLES
     return [
@@ -144,7 +138,7 @@ def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
 
 
 @pytest.mark.parametrize("how", LEARNING)
-def test_the_table_of_any_machine_is_that_of_the_virtual_one(how: str) -> None:
+def test_the_table_of_any_machine_is_that_of_the_virtual_one(how):
     small, large = (fit_in_order(how, cpus) for cpus in (WINDOW, 2 * WINDOW))
     run = RunConfig(verbose=0, storage_path=run_path("simulated"), stop={"training_iteration": LAST})
     virtual = simulate(
@@ -160,7 +154,7 @@ def test_the_table_of_any_machine_is_that_of_the_virtual_one(how: str) -> None:
     ]
 
 
-def test_other_numbers_give_other_runs() -> None:
+def test_other_numbers_give_other_runs():
     tables = [
         table(fit_in_order("TPE", **more), with_ids=False)
         for more in ({}, {"seed": 8}, {"max_concurrent_trials": WINDOW - 1})
@@ -168,7 +162,7 @@ def test_other_numbers_give_other_runs() -> None:
     assert tables[0] != tables[1] != tables[2] != tables[0]
 
 
-def test_failures_and_retries_have_their_places() -> None:
+def test_failures_and_retries_have_their_places():
     space = {**SPACE, "failures": choice([0, 0, 1, 2])}
     grids = [
         fit_in_order("ASHA", cpus, space=space, max_failures=1, checkpoint_frequency=2) for cpus in (WINDOW, 2 * WINDOW)
@@ -179,11 +173,11 @@ def test_failures_and_retries_have_their_places() -> None:
     assert 0 < grids[0].num_errors < SAMPLES
 
 
-def test_workers_that_are_reused_change_nothing() -> None:
+def test_workers_that_are_reused_change_nothing():
     assert table(fit_in_order("PBT", reuse_actors=True)) == table(fit_in_order("PBT"))
 
 
-def crashing(config: dict[str, Any]) -> None:
+def crashing(config):
     """Takes its time, and dies with its process in the first attempt of every third trial."""
     import time
 
@@ -197,7 +191,7 @@ def crashing(config: dict[str, Any]) -> None:
         report({"loss": loss(config, step)})
 
 
-def test_races_and_deaths_change_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_races_and_deaths_change_no_decision(monkeypatch):
     tables = []
     for cpus in (WINDOW, 2 * WINDOW):
         monkeypatch.setenv("MINITUNE_NUM_CPUS", str(cpus))
@@ -208,13 +202,13 @@ def test_races_and_deaths_change_no_decision(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Hanging(Slow):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         if self.fails and self.iteration == 2:
             clock.current.sleep(10_000)
         return super().step()
 
 
-def test_hang_fails_its_trial_and_not_those_that_wait_for_it() -> None:
+def test_hang_fails_its_trial_and_not_those_that_wait_for_it():
     tables = []
     for cpus in (WINDOW, 2 * WINDOW):
         executor = virtual_executor(cpus)
@@ -228,7 +222,7 @@ def test_hang_fails_its_trial_and_not_those_that_wait_for_it() -> None:
 
 
 @pytest.mark.parametrize(("cpus", "each"), [(3, 1), (7, 2)])
-def test_a_machine_without_room_for_the_window_is_refused(cpus: int, each: int) -> None:
+def test_a_machine_without_room_for_the_window_is_refused(cpus, each):
     text = rf"max_concurrent_trials=4 .* room for 3 here: .* {{CPU: {each}}}.* {{CPU: {cpus}}}"
     with pytest.raises(TuneError, match=text):
         fit_in_order("ASHA", cpus, with_resources(Slow, {"cpu": each}))
@@ -237,11 +231,11 @@ def test_a_machine_without_room_for_the_window_is_refused(cpus: int, each: int) 
 class AskedNowAndThen(Stopper):
     """The driver asks it in between, too, but it decides by what has been reported."""
 
-    def stop_all(self) -> bool:
+    def stop_all(self):
         return False
 
 
-def fit_one(**more: Any) -> None:
+def fit_one(**more):
     common = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "deterministic": True}
     fit(lambda config: {"loss": config["x"]}, SPACE, **{**common, **more})
 
@@ -261,9 +255,7 @@ def fit_one(**more: Any) -> None:
         ("max_failures=-1", {"max_failures": -1}),
     ],
 )
-def test_settings_that_depend_on_the_clock_are_named(
-    what: str, more: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_settings_that_depend_on_the_clock_are_named(what, more, caplog):
     with caplog.at_level(logging.WARNING, "minitune"):
         fit_one(**more)
     said = [record.getMessage() for record in caplog.records if "decisions by the clock" in record.getMessage()]
@@ -272,16 +264,16 @@ def test_settings_that_depend_on_the_clock_are_named(
 
 
 @pytest.mark.parametrize("stop", [None, {"training_iteration": 9}, MaximumIterationStopper(9), AskedNowAndThen()])
-def test_a_run_that_asks_no_clock_is_told_nothing(stop: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_asks_no_clock_is_told_nothing(stop, caplog):
     fit_one(stop=stop)
     assert caplog.text == ""
 
 
-def test_a_simulation_shows_the_cost_of_the_order() -> None:
-    def uneven(config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], float]]:
+def test_a_simulation_shows_the_cost_of_the_order():
+    def uneven(config):
         return (({"loss": loss(config, step)}, 1 + 9 * config["x"]) for step in range(1, LAST + 1))
 
-    def run(**more: Any) -> Simulation:
+    def run(**more):
         config = TuneConfig(num_samples=SAMPLES, seed=7, max_concurrent_trials=WINDOW, **more)
         return simulate(uneven, param_space=SPACE, tune_config=config, num_workers=WINDOW)
 
@@ -291,7 +283,7 @@ def test_a_simulation_shows_the_cost_of_the_order() -> None:
     assert ordered.decision_log == run(deterministic=True).decision_log
 
 
-def test_a_machine_that_sets_the_limit_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_machine_that_sets_the_limit_is_named(caplog):
     sized = with_resources(Slow, lambda config: {"cpu": 1 if config["x"] < 0.5 else 3})
     with caplog.at_level(logging.WARNING, "minitune"):
         grid = fit_in_order("ASHA", trainable=sized)
@@ -305,20 +297,20 @@ def test_a_machine_that_sets_the_limit_is_named(caplog: pytest.LogCaptureFixture
     assert said[0].endswith("{CPU: 4}")
 
 
-def test_an_interrupt_is_not_held_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupt_is_not_held_up(caplog):
     """One trial never comes back; the results of the others wait for it when Ctrl-C is pressed."""
     stuck = True
 
     class Presses(Callback):
         pressed = False
 
-        def on_step_begin(self, **info: Any) -> None:
+        def on_step_begin(self, **info):
             if executor.clock.monotonic() > 100 and not self.pressed:
                 self.pressed = True
                 signal.raise_signal(signal.SIGINT)
 
     class Stuck(Slow):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if stuck and self.iteration == 2 and self.trial_id.endswith("1"):
                 clock.current.sleep(10_000)
             return super().step()

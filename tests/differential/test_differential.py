@@ -3,10 +3,7 @@
 Everything follows from the number of the experiment; `MINITUNE_TEST_SEED=17` repeats number 17 alone.
 """
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from differential_plan import NUM_CPUS, Plan
@@ -16,7 +13,7 @@ NUM_EXPERIMENTS = 24
 _PER_TEST = 12
 
 
-def _groups() -> list[range]:
+def _groups():
     alone = os.environ.get("MINITUNE_TEST_SEED")
     if alone:
         return [range(int(alone), int(alone) + 1)]
@@ -24,9 +21,7 @@ def _groups() -> list[range]:
 
 
 @pytest.mark.parametrize("seeds", _groups(), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
-def test_experiments_are_the_same_on_both_executors(
-    seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_experiments_are_the_same_on_both_executors(seeds, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", str(NUM_CPUS))
     monkeypatch.setattr("minitune.driver.limits.BACKOFF_S", (0.0,))  # otherwise the order depends on real time
     monkeypatch.setattr("minitune.driver.limits.BACKOFF_AFTER_SIGNAL_S", 0.0)

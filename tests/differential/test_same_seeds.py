@@ -1,10 +1,7 @@
 """A seed is a seed: model-free search gives the same table however many workers there are and whichever is first."""
 
-from __future__ import annotations
-
 import random
 import time
-from typing import Any
 
 import pytest
 from kit import fit
@@ -23,7 +20,7 @@ from minitune import (
     uniform,
 )
 
-SPACE: dict[str, Any] = {
+SPACE = {
     "lr": loguniform(1e-5, 1e-1),
     "layers": choice([{"kind": "dense", "width": lograndint(8, 512)}, {"kind": "conv", "size": qrandint(2, 8, 2)}]),
     "model": {"dropout": uniform(0, 0.5), "noise": randn(0, 2), "depth": grid_search([1, 2])},
@@ -32,7 +29,7 @@ SPACE: dict[str, Any] = {
 SAMPLES = 4
 
 
-def trainable(config: dict[str, Any]) -> Any:
+def trainable(config):
     """Takes its time as it likes; what it reports follows from its configuration and its own seed."""
     jitter = random.Random()  # not seeded
     own = random.Random(get_context().get_trial_seed())
@@ -45,13 +42,13 @@ def trainable(config: dict[str, Any]) -> Any:
     return {"loss": own.random(), "last": True}
 
 
-def search(how: str) -> BasicVariantGenerator | None:
+def search(how):
     if how == "points":
         return BasicVariantGenerator(points_to_evaluate=[{"lr": 0.01}, {"model": {"depth": 2, "noise": 0.5}}])
     return BasicVariantGenerator(constant_grid_search=True) if how == "constant" else None
 
 
-def table(how: str, seed: int, **settings: Any) -> list[tuple[Any, ...]]:
+def table(how, seed, **settings):
     """What the run has come to, but for times, processes and the prefix of the ids."""
     common = {"executor": "local", "num_samples": SAMPLES, "search_alg": search(how), "max_failures": 1}
     grid = fit(trainable, SPACE, **{**common, "seed": seed, **settings})
@@ -74,7 +71,7 @@ def table(how: str, seed: int, **settings: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("how", ["random", "points", "constant"])
-def test_the_table_is_the_same_with_any_number_of_workers(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_the_same_with_any_number_of_workers(how, monkeypatch):
     tables = {}
     for workers in (1, 8):
         monkeypatch.setenv("MINITUNE_NUM_CPUS", str(workers))

@@ -1,11 +1,7 @@
 """Losses of workers and endless retries: how long a trial waits, when it has failed, and when the run ends."""
 
-from __future__ import annotations
-
 import itertools
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from kit import (
@@ -25,8 +21,8 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Trial, grid_search, report
-from minitune.actor.messages import CallRaised, Event, Exited
+from minitune import grid_search, report
+from minitune.actor.messages import CallRaised, Exited
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.driver.limits import Backoff
@@ -49,26 +45,26 @@ class Losing(InlineTrialExecutor):
         room: How many workers can be started at a time; the others are refused.
     """
 
-    def __init__(self, cpus: float = 1, room: Callable[[], int] = lambda: 100):
+    def __init__(self, cpus=1, room=lambda: 100):
         super().__init__(Machine({"CPU": cpus}, ()), VirtualClock())
         self.room = room
-        self.refused_s: list[float] = []
+        self.refused_s = []
         self.most = 0
 
-    def _call(self, actor: Any, method: str, load_args: Any) -> Event:
+    def _call(self, actor, method, load_args):
         event = super()._call(actor, method, load_args)
         if isinstance(event, CallRaised) and event.error.type_name.endswith("Lost"):
             return self._end(actor, "lost", event.error.message)
         return event
 
-    def _build(self, actor: Any, make: Any, load_args: Any) -> Event:
+    def _build(self, actor, make, load_args):
         if len(self._actors) > self.room():
             self.refused_s.append(self.clock.monotonic())
             return self._end(actor, "refused", "no more processes")
         self.most = max(self.most, len(self._actors))
         return super()._build(actor, make, load_args)
 
-    def _end(self, actor: Any, kind: str, cause: str) -> Exited:
+    def _end(self, actor, kind, cause):
         del self._actors[actor.actor_id]
         actor.thread.end(0.0)
         return Exited(actor.actor_id, kind, cause, counts=False, pid=17)
@@ -77,22 +73,22 @@ class Losing(InlineTrialExecutor):
 class Attempts:
     """A trainable that notes the time of each attempt, counts it, and leaves the rest to `what(config, number)`."""
 
-    def __init__(self, what: Callable[[dict[str, Any], int], Any]):
+    def __init__(self, what):
         self.what = what
-        self.times_s: dict[int, list[float]] = {}
+        self.times_s = {}
 
-    def __call__(self, config: dict[str, Any]) -> Any:
+    def __call__(self, config):
         times_s = self.times_s.setdefault(config["i"], [])
         times_s.append(clock.current.monotonic())
         return self.what(config, len(times_s))
 
-    def waits_s(self, number: int = 0) -> list[float]:
+    def waits_s(self, number=0):
         """The seconds between one attempt of a trial and the next."""
         times_s = self.times_s[number]
         return [later - earlier for earlier, later in itertools.pairwise(times_s)]
 
 
-def statuses_of(number: int) -> list[str]:
+def statuses_of(number):
     """The statuses of a trial on record after it began to run, each with its cause."""
     records = journal_of()
     [trial_id] = [record["trial"] for record in records if record["type"] == "trial" and record["number"] == number]
@@ -103,8 +99,8 @@ def statuses_of(number: int) -> list[str]:
 # -- how long a trial waits --------------------------------------------------------------------------------------------
 
 
-def test_unlimited_retries_back_off_until_a_new_report() -> None:
-    def fail(config: dict[str, Any], attempt: int) -> None:
+def test_unlimited_retries_back_off_until_a_new_report():
+    def fail(config, attempt):
         report({"n": 1})
         if attempt > 9:
             report({"n": 2})  # the first report that it never had before
@@ -118,8 +114,8 @@ def test_unlimited_retries_back_off_until_a_new_report() -> None:
     assert attempts.waits_s() == [0, 1, 2, 4, 8, 16, 30, 30, 30, 0, 1]
 
 
-def test_a_trial_that_goes_on_from_checkpoints_never_waits() -> None:
-    def fail(config: dict[str, Any], attempt: int) -> None:
+def test_a_trial_that_goes_on_from_checkpoints_never_waits():
+    def fail(config, attempt):
         n = restored_state() + 1
         report_state(n, {"n": n})
         if n < 20:
@@ -131,7 +127,7 @@ def test_a_trial_that_goes_on_from_checkpoints_never_waits() -> None:
     assert set(attempts.waits_s()) == {0}
 
 
-def test_a_limited_number_of_retries_follows_at_once() -> None:
+def test_a_limited_number_of_retries_follows_at_once():
     attempts = Attempts(lambda config, attempt: 1 / 0)
     [result] = fit(attempts, {"i": 0}, max_failures=3, executor=virtual_executor())
     assert isinstance(result.error.__cause__, ZeroDivisionError)
@@ -141,14 +137,14 @@ def test_a_limited_number_of_retries_follows_at_once() -> None:
 # -- losses ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_trial_fails_with_its_tenth_loss_in_a_row(caplog: pytest.LogCaptureFixture) -> None:
-    def lose(config: dict[str, Any], attempt: int) -> None:
+def test_a_trial_fails_with_its_tenth_loss_in_a_row(caplog):
+    def lose(config, attempt):
         report({"n": 1})
         raise Lost("the zygote ended with status -9")
 
     attempts = Attempts(lose)
     log = Log()
-    hearing: dict[str, Any] = {
+    hearing = {
         "callbacks": [LoggingCallback(log)],
         "scheduler": LoggingScheduler(log),
         "search_alg": LoggingSearcher(log),
@@ -170,8 +166,8 @@ def test_a_trial_fails_with_its_tenth_loss_in_a_row(caplog: pytest.LogCaptureFix
     assert [record.getMessage() for record in caplog.records if "lost its worker" in record.getMessage()][1:] == []
 
 
-def test_losses_of_attempts_that_bring_something_new_are_never_too_many() -> None:
-    def lose(config: dict[str, Any], attempt: int) -> None:
+def test_losses_of_attempts_that_bring_something_new_are_never_too_many():
+    def lose(config, attempt):
         for n in range(attempt):
             report({"n": n})
         if attempt < 15:
@@ -181,8 +177,8 @@ def test_losses_of_attempts_that_bring_something_new_are_never_too_many() -> Non
     assert (result.error, result.metrics["n"]) == (None, 14)
 
 
-def test_with_unlimited_retries_a_trial_goes_on_after_its_tenth_loss() -> None:
-    def lose(config: dict[str, Any], attempt: int) -> None:
+def test_with_unlimited_retries_a_trial_goes_on_after_its_tenth_loss():
+    def lose(config, attempt):
         if attempt < 15:
             raise Lost("the zygote ended with status -9")
         report({"n": 1})
@@ -194,8 +190,8 @@ def test_with_unlimited_retries_a_trial_goes_on_after_its_tenth_loss() -> None:
     assert attempts.waits_s() == [0, 1, 2, 4, 8, 16] + [30] * 8
 
 
-def test_an_interrupt_in_a_trial_is_a_loss_twice_and_then_a_failure() -> None:
-    def interrupt(config: dict[str, Any], attempt: int) -> None:
+def test_an_interrupt_in_a_trial_is_a_loss_twice_and_then_a_failure():
+    def interrupt(config, attempt):
         report({"n": 1})
         if attempt < config["good"]:
             raise KeyboardInterrupt("stop it")
@@ -223,10 +219,8 @@ def test_an_interrupt_in_a_trial_is_a_loss_twice_and_then_a_failure() -> None:
 # -- workers that cannot be started ------------------------------------------------------------------------------------
 
 
-def test_where_workers_are_refused_fewer_trials_run_at_a_time_and_none_fails(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def sleep(config: dict[str, Any]) -> None:
+def test_where_workers_are_refused_fewer_trials_run_at_a_time_and_none_fails(caplog):
+    def sleep(config):
         clock.current.sleep(100.0)
         report({"n": 1})
 
@@ -240,7 +234,7 @@ def test_where_workers_are_refused_fewer_trials_run_at_a_time_and_none_fails(
     assert "no more processes" in warning.getMessage()
 
 
-def test_run_that_cannot_start_workers_ends_and_names_limits() -> None:
+def test_run_that_cannot_start_workers_ends_and_names_limits():
     executor = Losing(cpus=2, room=lambda: 0)
     with pytest.raises(CrashLoopError, match=r"no more processes \(8 times\)") as caught:
         fit(lambda config: {"n": 1}, {"i": grid_search([0, 1])}, executor=executor)
@@ -250,7 +244,7 @@ def test_run_that_cannot_start_workers_ends_and_names_limits() -> None:
     assert [result.metrics["n"] for result in grid] == [1, 1]
 
 
-def test_a_system_that_has_processes_again_is_used_again() -> None:
+def test_a_system_that_has_processes_again_is_used_again():
     refusals = iter([0] * 12)
     grid = fit(
         lambda config: {"n": 1},
@@ -263,7 +257,7 @@ def test_a_system_that_has_processes_again_is_used_again() -> None:
 # -- when the run ends -------------------------------------------------------------------------------------------------
 
 
-def test_a_trial_that_finishes_is_progress_although_it_only_repeats_a_report() -> None:
+def test_a_trial_that_finishes_is_progress_although_it_only_repeats_a_report():
     backoff = Backoff()
     for _ in range(2):
         backoff.in_vain("a", "its worker was lost")
@@ -274,8 +268,8 @@ def test_a_trial_that_finishes_is_progress_although_it_only_repeats_a_report() -
     assert (backoff.num_in_row("a"), backoff.is_active) == (0, False)
 
 
-def test_run_ends_after_thirty_attempts_without_a_report() -> None:
-    def trainable(config: dict[str, Any]) -> dict[str, Any]:
+def test_run_ends_after_thirty_attempts_without_a_report():
+    def trainable(config):
         starts.append(config["i"])
         if has_module:
             return {"n": 1}
@@ -283,8 +277,8 @@ def test_run_ends_after_thirty_attempts_without_a_report() -> None:
             raise ImportError("no module")
         raise ValueError("other")
 
-    starts: list[int] = []
-    has_module: list[str] = []
+    starts = []
+    has_module = []
     space = {"i": grid_search(list(range(12)))}
     with pytest.raises(CrashLoopError, match=r"^30 attempts in a row .* ImportError: no module \(2\d times\)"):
         fit(trainable, space, executor=virtual_executor(12), max_failures=-1)
@@ -294,14 +288,14 @@ def test_run_ends_after_thirty_attempts_without_a_report() -> None:
     assert [result.metrics["n"] for result in grid] == [1] * 12
 
 
-def test_a_search_without_an_end_comes_to_an_end_if_nothing_succeeds() -> None:
+def test_a_search_without_an_end_comes_to_an_end_if_nothing_succeeds():
     with pytest.raises(CrashLoopError, match="ZeroDivisionError"):
         fit(lambda config: 1 / 0, num_samples=-1, executor=virtual_executor(2), max_failures=-1)
     assert sum(record["type"] == "start" for record in journal_of()) < 200
 
 
-def test_the_run_goes_on_while_a_trial_runs() -> None:
-    def trainable(config: dict[str, Any], attempt: int) -> None:
+def test_the_run_goes_on_while_a_trial_runs():
+    def trainable(config, attempt):
         if config["i"] == 0:
             clock.current.sleep(3000.0)
         elif clock.current.monotonic() < 3000:
@@ -314,10 +308,10 @@ def test_the_run_goes_on_while_a_trial_runs() -> None:
     assert len(attempts.times_s[1]) > 60
 
 
-def test_trials_that_end_well_without_a_report_are_progress() -> None:
+def test_trials_that_end_well_without_a_report_are_progress():
     """Otherwise five trials that lose nine workers each would end the run."""
 
-    def trainable(config: dict[str, Any], attempt: int) -> None:
+    def trainable(config, attempt):
         clock.current.sleep(1.0)
         if config["i"] < 5 and attempt < 10:
             raise Lost("the zygote ended with status -9")
@@ -327,10 +321,10 @@ def test_trials_that_end_well_without_a_report_are_progress() -> None:
     assert grid.num_terminated == 300
 
 
-def test_a_signal_to_all_workers_at_once_does_not_end_the_run() -> None:
+def test_a_signal_to_all_workers_at_once_does_not_end_the_run():
     """The driver waits for its own copy of the signal, and goes on if there is none."""
 
-    def trainable(config: dict[str, Any], attempt: int) -> dict[str, Any]:
+    def trainable(config, attempt):
         if attempt == 1:
             raise KeyboardInterrupt
         return {"n": 1}
@@ -340,9 +334,9 @@ def test_a_signal_to_all_workers_at_once_does_not_end_the_run() -> None:
 
 
 @pytest.mark.parametrize("first_comes_up", [False, True])
-def test_three_trials_that_cannot_start_end_the_run_if_no_worker_ever_did(first_comes_up: bool) -> None:
+def test_three_trials_that_cannot_start_end_the_run_if_no_worker_ever_did(first_comes_up):
     class Broken(SavedCounter):
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config):
             if config["i"] or not first_comes_up:
                 raise ImportError("no module")
             super().setup(config)
@@ -357,7 +351,7 @@ def test_three_trials_that_cannot_start_end_the_run_if_no_worker_ever_did(first_
         )
 
 
-def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left() -> None:
+def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left():
     trial = run_trial(make_trial())
     state = RunState()
     state.add(trial)
@@ -370,7 +364,7 @@ def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left() -> No
     assert state.waiting.may_start(trial)
 
 
-def test_a_trial_that_ends_while_it_rests_takes_no_other_ones_place() -> None:
+def test_a_trial_that_ends_while_it_rests_takes_no_other_ones_place():
     state = RunState()
     resting, waiting = make_trial(0), make_trial(1)
     for trial in (resting, waiting):
@@ -381,20 +375,20 @@ def test_a_trial_that_ends_while_it_rests_takes_no_other_ones_place() -> None:
     assert state.waiting.num_pending == 1
 
 
-def test_a_run_whose_paused_trials_wait_for_one_that_rests_is_not_stuck() -> None:
+def test_a_run_whose_paused_trials_wait_for_one_that_rests_is_not_stuck():
     class TheFirstWaits(PauseOnce):
         """Pauses the first trial until the second one has ended."""
 
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        def on_trial_result(self, tune_controller, trial, result):
             return super().on_trial_result(tune_controller, trial, result) if trial.number == 0 else self.CONTINUE
 
-        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        def choose_trial_to_run(self, tune_controller):
             others_left = any(trial.number for trial in tune_controller.get_live_trials())
             return tune_controller.first_pending() or (None if others_left else tune_controller.first_paused())
 
     attempts = []
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         attempts.append(config["i"])
         if config["i"] == 1 and attempts.count(1) < 4:
             raise ValueError("on purpose")

@@ -8,7 +8,6 @@ import logging
 import pickle
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,17 @@ import pytest
 from kit import fit, listening, wait_until
 
 import minitune as tune
-from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid
+from minitune import Callback, CheckpointConfig, FailureConfig
 
 
 class Recorder(Callback):
     """Notes each hook except those of the loop, with the trial's status, iteration and checkpoint at that moment."""
 
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.keywords: dict[str, set[str]] = {}
+    def __init__(self):
+        self.seen = []
+        self.keywords = {}
 
-    def note(self, hook: str, info: dict[str, Any]) -> None:
+    def note(self, hook, info):
         self.keywords[hook] = set(info)
         if hook.startswith("on_step"):
             return
@@ -41,7 +40,7 @@ class Recorder(Callback):
         self.seen.append(" ".join(words))
 
 
-def _hook(name: str) -> Callable[..., None]:
+def _hook(name):
     return lambda self, **info: self.note(name, info)
 
 
@@ -52,10 +51,10 @@ for _name in [name for name in vars(Callback) if name == "setup" or name.startsw
 class Steps(tune.Trainable):
     """Four steps. The third one fails while the file `fails` is missing; with `once`, it first creates the file."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.count = 0
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         self.count += 1
         fails = self.config.get("fails")
         if fails and self.count == 3 and not Path(fails).exists():
@@ -64,23 +63,23 @@ class Steps(tune.Trainable):
             raise RuntimeError("boom")
         return {"count": self.count, "done": self.count >= 4}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
+    def save_checkpoint(self, checkpoint_dir):
         Path(checkpoint_dir, "count").write_text(str(self.count))
 
-    def load_checkpoint(self, checkpoint: str) -> None:
+    def load_checkpoint(self, checkpoint):
         self.count = int(Path(checkpoint, "count").read_text())
 
 
-def saving(config: dict[str, Any]) -> None:
+def saving(config):
     for i in range(3):
         tune.report({"i": i}, checkpoint=tune.Checkpoint(config["directory"]) if i != 1 else None)
 
 
-def fit_heard(trainable: Any, *callbacks: Callback, space: Any = None, **settings: Any) -> ResultGrid:
+def fit_heard(trainable, *callbacks, space=None, **settings):
     return fit(trainable, space or {}, callbacks=list(callbacks), **settings)
 
 
-def record(trainable: Any, **kwargs: Any) -> list[str]:
+def record(trainable, **kwargs):
     recorder = Recorder()
     fit_heard(trainable, recorder, **kwargs)
     assert recorder.seen[0] == "setup"
@@ -91,7 +90,7 @@ def record(trainable: Any, **kwargs: Any) -> list[str]:
 # -- order: as Ray Tune 2.60 has it, with `restore` added --------------------------------------------------------------
 
 
-def test_hooks_are_called_in_order_for_a_function_with_checkpoints(tmp_path: Path) -> None:
+def test_hooks_are_called_in_order_for_a_function_with_checkpoints(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     assert record(saving, space={"directory": str(tmp_path / "mine")}) == [
@@ -107,7 +106,7 @@ def test_hooks_are_called_in_order_for_a_function_with_checkpoints(tmp_path: Pat
     ]
 
 
-def test_hooks_are_called_in_order_for_a_class_that_is_saved() -> None:
+def test_hooks_are_called_in_order_for_a_class_that_is_saved():
     assert record(Steps, checkpoint_config=CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=True)) == [
         "start PENDING 0 -",
         "result RUNNING 0 - 1",
@@ -122,7 +121,7 @@ def test_hooks_are_called_in_order_for_a_class_that_is_saved() -> None:
     ]
 
 
-def test_hooks_are_called_in_order_for_a_retry(tmp_path: Path) -> None:
+def test_hooks_are_called_in_order_for_a_retry(tmp_path):
     seen = record(
         Steps,
         space={"fails": str(tmp_path / "once"), "once": True},
@@ -138,7 +137,7 @@ def test_hooks_are_called_in_order_for_a_retry(tmp_path: Path) -> None:
     assert seen[-1] == "complete RUNNING 4 1"
 
 
-def test_hooks_get_keywords() -> None:
+def test_hooks_get_keywords():
     recorder = Recorder()
     fit_heard(Steps, recorder, checkpoint_config=CheckpointConfig(checkpoint_at_end=True))
     loop = {"iteration", "trials"}
@@ -155,11 +154,11 @@ def test_hooks_get_keywords() -> None:
     }
 
 
-def test_a_setup_without_keywords_gets_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setup_without_keywords_gets_none(caplog):
     class Old(Callback):
         is_set_up = False
 
-        def setup(self) -> None:
+        def setup(self):
             self.is_set_up = True
 
     old = Old()
@@ -171,9 +170,9 @@ def test_a_setup_without_keywords_gets_none(caplog: pytest.LogCaptureFixture) ->
 # -- what they can change ----------------------------------------------------------------------------------------------
 
 
-def test_a_change_is_seen_by_loggers_and_kept() -> None:
+def test_a_change_is_seen_by_loggers_and_kept():
     class Change(Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        def on_trial_result(self, iteration, trials, trial, result, **info):
             result["twice"] = 2 * result["count"]
             result["should_checkpoint"] = result["count"] == 2
 
@@ -188,18 +187,18 @@ def test_a_change_is_seen_by_loggers_and_kept() -> None:
 class Empties(Callback):
     """Tries to empty everything that its hooks get."""
 
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+    def on_trial_result(self, iteration, trials, trial, result, **info):
         result["config"]["nested"].clear()
         result.clear()
         self.empty(trials, trial)
 
-    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_complete(self, iteration, trials, trial, **info):
         self.empty(trials, trial)
 
-    def on_experiment_end(self, trials: Any, **info: Any) -> None:
+    def on_experiment_end(self, trials, **info):
         self.empty(trials, trials[0])
 
-    def empty(self, trials: Any, trial: Any) -> None:
+    def empty(self, trials, trial):
         with pytest.raises(TypeError, match=r"list of a run's trials is read-only; .* list\(trials\)"):
             trials.clear()
         with pytest.raises(TypeError, match="read-only"):
@@ -212,7 +211,7 @@ class Empties(Callback):
         trial.last_result.get("parts", {}).clear()
 
 
-def empties(trial_id: str, result: dict[str, Any]) -> bool:
+def empties(trial_id, result):
     """A stopper that empties the results."""
     result["config"]["nested"].clear()
     result["parts"].clear()
@@ -221,12 +220,12 @@ def empties(trial_id: str, result: dict[str, Any]) -> bool:
 
 
 @pytest.mark.usefixtures("inline")
-def test_plug_ins_cannot_empty_the_grid() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_plug_ins_cannot_empty_the_grid():
+    def trainable(config):
         for i in range(3):
             tune.report({"loss": config["x"] + i, "parts": config["nested"]})
 
-    def state_of(grid: ResultGrid) -> list[Any]:
+    def state_of(grid):
         for result in grid:
             assert result.metrics["config"] == result.config
         return [(result.config, result.metrics["parts"], result.metrics["loss"]) for result in grid]
@@ -244,15 +243,15 @@ def test_plug_ins_cannot_empty_the_grid() -> None:
 
 
 @pytest.mark.usefixtures("inline")
-def test_a_report_belongs_to_the_configuration_of_its_attempt() -> None:
+def test_a_report_belongs_to_the_configuration_of_its_attempt():
     """A hook sets another configuration in the middle of an attempt, which only a next attempt would use."""
 
     class Sets(Callback):
-        def on_trial_result(self, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        def on_trial_result(self, trial, result, **info):
             if result["i"] == 1:
                 trial.set_config({"x": 2})
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for i in range(4):
             tune.report({"i": i})
 
@@ -265,11 +264,11 @@ def test_a_report_belongs_to_the_configuration_of_its_attempt() -> None:
     assert read.last_result["config"] == {"x": 1}
 
 
-def test_copies_of_the_arguments_of_hooks_can_be_changed() -> None:
+def test_copies_of_the_arguments_of_hooks_can_be_changed():
     class Copies(Callback):
         copied: Any = None
 
-        def on_experiment_end(self, trials: Any, **info: Any) -> None:
+        def on_experiment_end(self, trials, **info):
             self.copied = [copy.deepcopy(trials[0].config), trials[0].config.copy(), pickle.loads(pickle.dumps(trials))]
 
     copies = Copies()
@@ -281,9 +280,9 @@ def test_copies_of_the_arguments_of_hooks_can_be_changed() -> None:
     assert trials == []
 
 
-def test_a_slow_hook_is_named_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_hook_is_named_once(monkeypatch, caplog):
     class Slow(Callback):
-        def on_trial_result(self, **info: Any) -> None:
+        def on_trial_result(self, **info):
             time.monotonic()
 
     monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "0")
@@ -296,7 +295,7 @@ def test_a_slow_hook_is_named_once(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def module(tmp_path, monkeypatch):
     text = "from minitune import Callback\nlog = []\nclass First(Callback):\n"
     text += (
         "    def setup(self, **info): log.append(type(self).__name__)\nclass Second(First): pass\nclass Other: pass\n"
@@ -308,12 +307,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("variable", ["RAY_TUNE_CALLBACKS", "MINITUNE_CALLBACKS"])
-def test_default_callbacks_come_after_the_users(module: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_callbacks_come_after_the_users(module, variable, monkeypatch):
     monkeypatch.setenv(variable, f"{module}.Second, {module}.First")
     log = __import__(module).log
 
     class Mine(Callback):
-        def setup(self, **info: Any) -> None:
+        def setup(self, **info):
             log.append("Mine")
 
     fit_heard(Steps, Mine())
@@ -321,7 +320,7 @@ def test_default_callbacks_come_after_the_users(module: str, variable: str, monk
 
 
 @pytest.mark.parametrize("path", ["env_callbacks.Other", "env_callbacks.Nothing", "no_such_module.X", "Plain"])
-def test_a_wrong_one_is_told_with_the_variable(module: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_one_is_told_with_the_variable(module, path, monkeypatch):
     monkeypatch.setenv("RAY_TUNE_CALLBACKS", path)
     with pytest.raises(ValueError, match="RAY_TUNE_CALLBACKS must name callback classes") as caught:
         fit_heard(Steps)
@@ -329,18 +328,16 @@ def test_a_wrong_one_is_told_with_the_variable(module: str, path: str, monkeypat
 
 
 @pytest.mark.parametrize("wrong", [object(), Callback, print], ids=["an object", "a class", "a function"])
-def test_wrong_callback_is_refused(wrong: Any) -> None:
+def test_wrong_callback_is_refused(wrong):
     with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
         fit_heard(Steps, wrong)
 
 
-def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_end(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def interrupted(**info: Any) -> None:
+def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_end(caplog):
+    def interrupted(**info):
         raise KeyboardInterrupt
 
-    def fails(**info: Any) -> None:
+    def fails(**info):
         raise ValueError("the file is gone")
 
     callbacks = [listening(on_experiment_end=interrupted), listening(on_experiment_end=fails)]
@@ -349,15 +346,15 @@ def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_
     assert [text for text in caplog.messages if "the file is gone" in text]
 
 
-def test_a_callback_has_its_turns_while_a_trial_works_and_a_budget_has_time(tmp_path: Path) -> None:
-    turns: list[int] = []
+def test_a_callback_has_its_turns_while_a_trial_works_and_a_budget_has_time(tmp_path):
+    turns = []
 
-    def turn(iteration: int, **info: Any) -> None:
+    def turn(iteration, **info):
         turns.append(iteration)
         if len(turns) == 5:
             (tmp_path / "mark").touch()
 
-    def train(config: dict[str, Any]) -> dict[str, Any]:
+    def train(config):
         wait_until((tmp_path / "mark").exists, "the callback has had five turns")
         return {"loss": 1}
 

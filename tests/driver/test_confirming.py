@@ -1,11 +1,7 @@
 """A run with `confirm` runs its most promising trials again, and the best one is that with the best mean."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from kit import (
@@ -24,8 +20,6 @@ from kit import (
 
 from minitune import (
     ExperimentAnalysis,
-    ResultGrid,
-    Trial,
     get_context,
     grid_search,
     randint,
@@ -38,14 +32,14 @@ from minitune.output.live_reporter import default_reporter
 from minitune.schedulers import PopulationBasedTraining
 from minitune.search import BasicVariantGenerator, Searcher
 
-GOAL: dict[str, Any] = {"metric": "loss", "mode": "min"}
+GOAL = {"metric": "loss", "mode": "min"}
 
 
-def drawing(draws: dict[int, Sequence[float]]) -> Callable[[dict[str, Any]], None]:
+def drawing(draws):
     """Reports the next of the draws of its x; an exception among them is raised."""
-    counts: Counter[int] = Counter()
+    counts = Counter()
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         x = config["x"]
         draw = draws[x][counts[x] % len(draws[x])]
         counts[x] += 1
@@ -56,15 +50,15 @@ def drawing(draws: dict[int, Sequence[float]]) -> Callable[[dict[str, Any]], Non
     return train
 
 
-def xs(draws: dict[int, Sequence[float]]) -> dict[str, Any]:
+def xs(draws):
     return {"x": grid_search(list(draws))}
 
 
-def trials_of(grid: ResultGrid) -> list[Trial]:
+def trials_of(grid):
     return ExperimentAnalysis(grid.experiment_path).trials
 
 
-def repeated(grid: ResultGrid) -> list[tuple[str, int]]:
+def repeated(grid):
     """For each repeat, the last two digits of the id of its trial, and its x."""
     found = []
     for trial in trials_of(grid):
@@ -76,11 +70,11 @@ def repeated(grid: ResultGrid) -> list[tuple[str, int]]:
 LUCKY = {0: [1.0, 9, 8, 9], 1: [2.0, 4, 4, 5], 2: [3.0, 5, 5, 5], 3: [4.0, 0, 0, 0]}
 
 
-def test_the_three_best_trials_are_run_again_with_other_seeds() -> None:
-    seeds: dict[str, int] = {}
+def test_the_three_best_trials_are_run_again_with_other_seeds():
+    seeds = {}
     train = drawing(LUCKY)
 
-    def noting(config: dict[str, Any]) -> None:
+    def noting(config):
         context = get_context()
         seeds[context.get_trial_id()] = context.get_trial_seed()
         train(config)
@@ -90,7 +84,7 @@ def test_the_three_best_trials_are_run_again_with_other_seeds() -> None:
     assert len(set(seeds.values())) == len(grid) == 13
 
 
-def test_the_best_trial_has_the_best_mean_of_its_repeats() -> None:
+def test_the_best_trial_has_the_best_mean_of_its_repeats():
     grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3)
     best = grid.get_best_result()
     assert best.config == {"x": 1}
@@ -99,7 +93,7 @@ def test_the_best_trial_has_the_best_mean_of_its_repeats() -> None:
     assert means == [(1, 2, 13 / 3), (2, 3, 5), (0, 1, 26 / 3)]
 
 
-def test_all_tables_have_the_confirmed_trials_first_and_the_repeats_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_tables_have_the_confirmed_trials_first_and_the_repeats_last(capsys):
     grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, verbose=1)
     order = ["01", "02", "00", "03"]
     printed = capsys.readouterr().out
@@ -113,8 +107,8 @@ def test_all_tables_have_the_confirmed_trials_first_and_the_repeats_last(capsys:
     assert [row.name[-2:] for row in live._snapshot(trials_of(grid)).best] == order
 
 
-def test_a_repeat_is_never_the_best_trial_by_another_metric() -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_a_repeat_is_never_the_best_trial_by_another_metric():
+    def train(config):
         return {"loss": config["x"], "number": float(get_context().get_trial_id()[-2:] >= "03")}
 
     grid = fit(train, {"x": grid_search([1, 2, 3])}, **GOAL, confirm=1)
@@ -122,37 +116,37 @@ def test_a_repeat_is_never_the_best_trial_by_another_metric() -> None:
     assert grid.get_confirmations("number", "max") == []
 
 
-def test_repeats_take_the_largest_values_with_mode_max() -> None:
+def test_repeats_take_the_largest_values_with_mode_max():
     grid = fit(drawing(LUCKY), xs(LUCKY), metric="loss", mode="max", confirm=1)
     assert [x for _, x in repeated(grid)] == [3, 2, 1]
     assert grid.get_best_result().config == {"x": 2}
 
 
-def test_equal_configurations_are_confirmed_once() -> None:
+def test_equal_configurations_are_confirmed_once():
     draws = {0: [1.0, 1, 5, 6, 7], 1: [2.0, 2], 2: [3.0, 3], 3: [4.0, 4]}
     grid = fit(drawing(draws), xs(draws), **GOAL, num_samples=2, confirm=1)
     assert [x for _, x in repeated(grid)] == [0, 1, 2]
 
 
-def test_scheduler_and_searcher_hear_nothing_of_repeats() -> None:
-    heard: set[str] = set()
-    told: set[str] = set()
+def test_scheduler_and_searcher_hear_nothing_of_repeats():
+    heard = set()
+    told = set()
 
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+    def decide(context, trial, result):
         heard.add(trial.trial_id[-2:])
         return "STOP" if trial.trial_id[-2:] > "03" else "CONTINUE"
 
     class Hears(Searcher):
-        def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+        def set_search_properties(self, metric, mode, config, **spec):
             return True
 
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"x": int(trial_id[-2:])}
 
-        def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        def on_trial_complete(self, trial_id, result=None, error=False):
             told.add(trial_id[-2:])
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         for step in range(3):
             report({"loss": config["x"] + step})
 
@@ -163,7 +157,7 @@ def test_scheduler_and_searcher_hear_nothing_of_repeats() -> None:
     assert [result.metrics["training_iteration"] for result in grid] == [3] * 7
 
 
-def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed() -> None:
+def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed():
     nan = float("nan")
     draws = {0: [1.0, nan, nan], 1: [2.0, 8, nan], 2: [3.0, 9, 9]}
     grid = fit(drawing(draws), xs(draws), **GOAL, confirm=2)
@@ -171,14 +165,14 @@ def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed() -> None:
     assert grid.get_best_result().config == {"x": 1}
 
 
-def test_a_failed_trial_is_not_run_again() -> None:
+def test_a_failed_trial_is_not_run_again():
     draws = {0: [float("nan")], 1: [2.0], 2: [3.0]}
     grid = fit(drawing(draws), xs(draws), **GOAL, confirm=1)
     assert [x for _, x in repeated(grid)] == [1, 2]
 
 
-def test_a_trial_that_failed_after_a_good_report_is_not_run_again() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_trial_that_failed_after_a_good_report_is_not_run_again():
+    def train(config):
         report({"loss": config["x"]})
         if config["x"] == 0:
             raise ValueError("too late")
@@ -189,8 +183,8 @@ def test_a_trial_that_failed_after_a_good_report_is_not_run_again() -> None:
     assert main(["show", str(run_path())]) == 0
 
 
-def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed() -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed():
+    def train(config):
         x = config["x"]
         return {"loss": -0.1 if x == 30 else x**2 / 100 + (x % 3) / 10}
 
@@ -198,7 +192,7 @@ def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed() ->
     assert repeated(grid)[0][1] != 30
 
 
-def test_a_repeat_that_is_started_over_is_still_a_repeat() -> None:
+def test_a_repeat_that_is_started_over_is_still_a_repeat():
     draws = {0: [1.0, float("nan"), 5], 1: [2.0, 8], 2: [3.0, 9]}
     train = drawing(draws)
     fit(train, xs(draws), **GOAL, confirm=1)
@@ -211,8 +205,8 @@ def test_a_repeat_that_is_started_over_is_still_a_repeat() -> None:
 
 
 @pytest.mark.parametrize("results", range(1, 10))
-def test_a_run_that_was_cut_makes_only_the_repeats_that_are_missing(results: int) -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_a_run_that_was_cut_makes_only_the_repeats_that_are_missing(results):
+    def train(config):
         return {"loss": config["x"]}
 
     space = {"x": grid_search([1, 2, 3, 4])}
@@ -223,15 +217,15 @@ def test_a_run_that_was_cut_makes_only_the_repeats_that_are_missing(results: int
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
-def test_best_does_not_change_before_each_candidate_has_a_value() -> None:
+def test_best_does_not_change_before_each_candidate_has_a_value():
     cut(drawing(LUCKY), xs(LUCKY), results=6, **GOAL, confirm=1, max_concurrent_trials=1)
     grid = restore(drawing(LUCKY)).get_results()
     assert grid.get_confirmations() == []
     assert grid.get_best_result().config == {"x": 0}
 
 
-def test_a_run_with_more_samples_confirms_what_is_promising_then() -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_a_run_with_more_samples_confirms_what_is_promising_then():
+    def train(config):
         return {"loss": config["x"]}
 
     guesses = BasicVariantGenerator(points_to_evaluate=[{"x": 9}, {"x": 8}, {"x": 7}])
@@ -243,8 +237,8 @@ def test_a_run_with_more_samples_confirms_what_is_promising_then() -> None:
     assert grid.get_best_result().config == {"x": new}
 
 
-def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there() -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there():
+    def train(config):
         return {"loss": config["x"]}
 
     fit(train, {"x": uniform(0, 1)}, **GOAL, search_alg="tpe", num_samples=4, confirm=2)
@@ -256,11 +250,11 @@ def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there() -> Non
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize(("limit", "confirm"), [(1, 1), (1, 3), (4, 3), (None, 3)])
-def test_the_search_ends_in_time_for_the_repeats(limit: int | None, confirm: int, one_by_one: bool) -> None:
+def test_the_search_ends_in_time_for_the_repeats(limit, confirm, one_by_one):
     """Whether the trials that run at a time end together or one by one."""
-    begun: list[str] = []
+    begun = []
 
-    def train(config: dict[str, Any]) -> dict[str, float]:
+    def train(config):
         begun.append("trial")
         clock.current.sleep(2.5 * len(begun) if one_by_one and len(begun) < 4 else 10)
         return {"loss": config["x"]}
@@ -280,7 +274,7 @@ def test_the_search_ends_in_time_for_the_repeats(limit: int | None, confirm: int
     assert len(repeated(grid)) == 3 * confirm
 
 
-def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats() -> None:
+def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats():
     draws = {0: [float("nan"), 1.0], 1: [2.0], 2: [3.0], 3: [4.0]}
     train = drawing(draws)
     fit(train, xs(draws), **GOAL, confirm=1, stop=EndAfter(2), max_concurrent_trials=1)
@@ -289,13 +283,13 @@ def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats() -
     assert repeated(grid) == []
 
 
-def test_a_run_that_a_stopper_ends_confirms_nothing() -> None:
+def test_a_run_that_a_stopper_ends_confirms_nothing():
     grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=1, stop=EndAfter(2), max_concurrent_trials=1)
     assert repeated(grid) == []
     assert repeated(resume(drawing(LUCKY))) == []
 
 
-def test_callbacks_hear_of_repeats_and_of_their_number() -> None:
+def test_callbacks_hear_of_repeats_and_of_their_number():
     spy = Spy()
     fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, callbacks=[spy])
     assert journal_of()[0]["total_samples"] == 13
@@ -304,18 +298,18 @@ def test_callbacks_hear_of_repeats_and_of_their_number() -> None:
 
 
 @pytest.mark.parametrize("config", [{}, {"metric": ["a", "b"], "mode": ["min", "min"]}])
-def test_confirm_needs_one_metric_with_its_mode(config: dict[str, Any]) -> None:
+def test_confirm_needs_one_metric_with_its_mode(config):
     with pytest.raises(ValueError, match="TuneConfig needs a metric and its mode"):
         fit(drawing(LUCKY), xs(LUCKY), confirm=1, **config)
 
 
-def test_pbt_refuses_confirm() -> None:
+def test_pbt_refuses_confirm():
     scheduler = PopulationBasedTraining(hyperparam_mutations={"x": [0, 1]})
     with pytest.raises(ValueError, match=r"changes configurations while they are trained.*leave it out"):
         fit(drawing(LUCKY), xs(LUCKY), **GOAL, scheduler=scheduler, confirm=1)
 
 
-def test_commands_show_what_was_confirmed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_show_what_was_confirmed(capsys):
     fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, verbose=1)
     shown = capsys.readouterr().out
     assert "Best: loss=4.33333 in the mean of 3 repeats (2 seen) with x=1" in shown

@@ -4,8 +4,6 @@
 for other machines and versions of the dependencies.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path
@@ -28,9 +26,7 @@ ROOM = 1.05
         ("returned", 189, 42, 3, 17),
     ],
 )
-def test_the_driver_takes_few_steps(
-    kind: str, calls: int, modules: int, records: int, system_calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_takes_few_steps(kind, calls, modules, records, system_calls, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     counts = importlib.import_module("counts")
 

@@ -1,10 +1,7 @@
 """When trials are saved, and which checkpoints are kept."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -21,10 +18,10 @@ from kit import (
     restored_state,
 )
 
-from minitune import Checkpoint, CheckpointConfig, Result, Trial
+from minitune import CheckpointConfig
 
 
-def kept(result: Result) -> list[int]:
+def kept(result):
     """The numbers of the checkpoints on disk."""
     return sorted(int(name[-6:]) for name in os.listdir(result.path) if name.startswith("checkpoint_"))
 
@@ -41,9 +38,7 @@ def kept(result: Result) -> list[int]:
         (1, None, [1, 2, 3, 4, 5, 6, 7]),
     ],
 )
-def test_a_class_is_saved_at_a_frequency_and_at_its_end(
-    frequency: int, at_end: bool | None, saved_at: list[int]
-) -> None:
+def test_a_class_is_saved_at_a_frequency_and_at_its_end(frequency, at_end, saved_at):
     log = Log()
     grid = fit(
         SavedCounter,
@@ -60,7 +55,7 @@ def test_a_class_is_saved_at_a_frequency_and_at_its_end(
         assert Path(grid[0].checkpoint.path, "_dict_checkpoint.pkl").exists()
 
 
-def test_a_class_without_save_checkpoint_has_none() -> None:
+def test_a_class_without_save_checkpoint_has_none():
     grid = fit(Counter, {"end": 3})
     assert grid.num_errors == 0
     assert grid[0].checkpoint is None
@@ -69,14 +64,14 @@ def test_a_class_without_save_checkpoint_has_none() -> None:
 
 @pytest.mark.parametrize("config", [CheckpointConfig(checkpoint_frequency=1), CheckpointConfig(checkpoint_at_end=True)])
 @pytest.mark.parametrize("trainable", [report_n(1), Counter])
-def test_checkpoint_config_is_refused_without_saves(config: CheckpointConfig, trainable: Any) -> None:
+def test_checkpoint_config_is_refused_without_saves(config, trainable):
     with pytest.raises(ValueError, match=r"checkpoint_frequency and checkpoint_at_end must not be set"):
         fit(trainable, checkpoint_config=config)
 
 
-def test_a_class_whose_step_ends_it_is_saved_at_the_end() -> None:
+def test_a_class_whose_step_ends_it_is_saved_at_the_end():
     class Ending(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n == 2:
                 raise StopIteration
             return super().step()
@@ -86,12 +81,12 @@ def test_a_class_whose_step_ends_it_is_saved_at_the_end() -> None:
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2]
 
 
-def test_should_checkpoint_comes_from_the_trial_or_from_a_callback() -> None:
+def test_should_checkpoint_comes_from_the_trial_or_from_a_callback():
     class Asking(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {**super().step(), "should_checkpoint": self.n == 2}
 
-    def ask(trial: Trial, result: dict[str, Any]) -> None:
+    def ask(trial, result):
         if result["n"] == 4:
             result["should_checkpoint"] = True
 
@@ -102,7 +97,7 @@ def test_should_checkpoint_comes_from_the_trial_or_from_a_callback() -> None:
 SCORES = [3, 9, 1, 7, 5, 2]
 
 
-def scoring(config: dict[str, Any]) -> None:
+def scoring(config):
     for n, score in enumerate(SCORES):
         report_state(n, {"eval": {"score": score}})
 
@@ -121,7 +116,7 @@ def scoring(config: dict[str, Any]) -> None:
         (CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="nothing"), [5]),
     ],
 )
-def test_the_latest_and_the_best_are_kept(config: CheckpointConfig, expected: list[int]) -> None:
+def test_the_latest_and_the_best_are_kept(config, expected):
     grid = fit(scoring, checkpoint_config=config)
     assert kept(grid[0]) == expected
     assert grid[0].checkpoint is not None
@@ -130,7 +125,7 @@ def test_the_latest_and_the_best_are_kept(config: CheckpointConfig, expected: li
     assert best == expected[: config.num_to_keep], "the latest is kept besides, where it is not among the best"
 
 
-def test_best_checkpoints_are_sorted_by_the_score() -> None:
+def test_best_checkpoints_are_sorted_by_the_score():
     config = CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval/score")
     result = fit(scoring, checkpoint_config=config)[0]
     assert [metrics["eval"]["score"] for _, metrics in result.best_checkpoints] == [5, 7, 9]
@@ -139,10 +134,10 @@ def test_best_checkpoints_are_sorted_by_the_score() -> None:
         result.get_best_checkpoint("nothing", "max")
 
 
-def test_a_retry_finds_its_checkpoint_although_few_are_kept() -> None:
-    failed: list[int] = []
+def test_a_retry_finds_its_checkpoint_although_few_are_kept():
+    failed = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, 8):
             if n == 5 and not failed:
                 failed.append(n)
@@ -159,10 +154,10 @@ def test_a_retry_finds_its_checkpoint_although_few_are_kept() -> None:
     assert kept(grid[0]) == [0, 6], "the best, and the latest"
 
 
-def test_on_checkpoint_comes_before_the_checkpoint_belongs_to_the_trial() -> None:
-    seen: list[tuple[int, bool]] = []
+def test_on_checkpoint_comes_before_the_checkpoint_belongs_to_the_trial():
+    seen = []
 
-    def look(trial: Trial, checkpoint: Checkpoint, **info: Any) -> None:
+    def look(trial, checkpoint, **info):
         seen.append((len(trial.checkpoints), os.path.isdir(checkpoint.path)))
 
     fit(counting(3), callbacks=[listening(on_checkpoint=look)])
@@ -170,9 +165,9 @@ def test_on_checkpoint_comes_before_the_checkpoint_belongs_to_the_trial() -> Non
 
 
 @pytest.mark.parametrize("given", ["seven", 2.5, None])
-def test_a_strange_training_iteration_does_not_upset_the_driver(given: Any) -> None:
+def test_a_strange_training_iteration_does_not_upset_the_driver(given):
     class Strange(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {**super().step(), "training_iteration": given}
 
     grid = fit(

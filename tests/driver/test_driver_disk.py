@@ -1,16 +1,12 @@
 """The files of a run."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
 import os
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -32,7 +28,6 @@ from kit import (
 
 from minitune import (
     Checkpoint,
-    Trial,
     choice,
     get_context,
     grid_search,
@@ -44,12 +39,12 @@ from minitune.record import layout
 from minitune.record.journal import Journal
 
 
-def test_making_a_tuner_writes_nothing() -> None:
+def test_making_a_tuner_writes_nothing():
     make_tuner(report_n(1))
     assert not run_path().parent.exists()
 
 
-def test_a_run_has_a_directory_for_each_trial_with_its_files() -> None:
+def test_a_run_has_a_directory_for_each_trial_with_its_files():
     grid = fit(counting(2), {"lr": grid_search([0.00001, 100]), "fixed": 1})
     assert Path(grid.experiment_path) == run_path()
     directories = sorted(path.name for path in run_path().iterdir() if path.is_dir() and path.name != "objects")
@@ -68,8 +63,8 @@ def test_a_run_has_a_directory_for_each_trial_with_its_files() -> None:
     }
 
 
-def test_the_files_of_a_trial_hold_nan_infinity_and_keys_that_come_late() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_the_files_of_a_trial_hold_nan_infinity_and_keys_that_come_late():
+    def trainable(config):
         report({"loss": math.nan, "eval": {"acc": 1}})
         report({"loss": math.inf, "late": "x"})
 
@@ -87,11 +82,11 @@ def test_the_files_of_a_trial_hold_nan_infinity_and_keys_that_come_late() -> Non
     assert not any(key.startswith("config") for key in rows[0])
 
 
-def test_the_automatic_keys_come_in_their_order(tmp_path: Path) -> None:
+def test_the_automatic_keys_come_in_their_order(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"n": 1, "timesteps_this_iter": 5}, checkpoint=Checkpoint(source))
 
     (result,) = fit(trainable, {"x": 3})
@@ -119,18 +114,18 @@ def test_the_automatic_keys_come_in_their_order(tmp_path: Path) -> None:
     ]
 
 
-def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None:
+def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure():
     left = [1, 2]
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         if left:
             left.pop()
             raise ValueError(f"still {len(left)} left")
         report({"n": 1})
 
-    during: list[bool] = []
+    during = []
 
-    def look(trial: Trial, **info: Any) -> None:
+    def look(trial, **info):
         assert trial.error_file is not None
         during.append(os.path.exists(os.path.join(trial.local_path, "error.pkl")))
 
@@ -143,10 +138,10 @@ def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None
     assert not Path(result.path, "error.pkl").exists()
 
 
-def test_the_journal_tells_the_story_in_order() -> None:
-    failed: list[int] = []
+def test_the_journal_tells_the_story_in_order():
+    failed = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, 3):
             if n == 2 and not failed:
                 failed.append(n)
@@ -177,16 +172,16 @@ def test_the_journal_tells_the_story_in_order() -> None:
     assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [0]
 
 
-def test_a_class_gets_records_of_its_saves() -> None:
+def test_a_class_gets_records_of_its_saves():
     fit(SavedCounter, {"end": 2})
     story = [record["type"] for record in journal_of() if "trial" in record]
     assert story == ["trial", "start", "result", "result", "checkpoint", "status"]
 
 
-def test_the_journal_is_written_before_the_trial_goes_on() -> None:
-    seen: list[int] = []
+def test_the_journal_is_written_before_the_trial_goes_on():
+    seen = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in (1, 2, 3):
             report({"n": n})
             seen.append(max(record["metrics"]["n"] for record in journal_of() if record["type"] == "result"))
@@ -195,12 +190,12 @@ def test_the_journal_is_written_before_the_trial_goes_on() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk(monkeypatch):
     """A driver that dies in between must not have named one that is gone."""
-    seen: list[tuple[int, bool]] = []
+    seen = []
     retire = layout.retire_checkpoint
 
-    def look_first(directory: Any, number: int) -> Any:
+    def look_first(directory, number):
         seen.append((number, number in [record["checkpoint"] for record in journal_of() if record["type"] == "drop"]))
         return retire(directory, number)
 
@@ -209,14 +204,14 @@ def test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk(monkeypatch: p
     assert sorted(seen) == [(0, True), (1, True)]
 
 
-def test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record(monkeypatch):
     """Else a killed driver would leave a worker that has gone further than the record."""
-    seen: list[tuple[str, str]] = []
+    seen = []
 
-    def asking(name: str) -> Callable[..., None]:
+    def asking(name):
         real = getattr(InlineTrialExecutor, name)
 
-        def ask(self: InlineTrialExecutor, *arguments: Any, **more: Any) -> None:
+        def ask(self, *arguments, **more):
             seen.append((name, journal_of()[-1]["type"]))
             real(self, *arguments, **more)
 
@@ -229,18 +224,18 @@ def test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record(monkeypatc
 
 
 @pytest.fixture
-def results_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def results_of_writes(monkeypatch):
     """How many results each write of a journal holds, in runs whose trials all report in the same turns."""
     real_wait, real_write = InlineTrialExecutor.wait, Journal.write
-    counts: list[int] = []
+    counts = []
 
-    def wait_for_all(self: InlineTrialExecutor, timeout_s: float | None) -> list[Any]:
+    def wait_for_all(self, timeout_s):
         events = real_wait(self, timeout_s)
         while self._work:
             events += real_wait(self, 0.0)
         return events
 
-    def write(self: Journal) -> None:
+    def write(self):
         if count := sum('{"type":"result",' in text for text in self.unwritten):
             counts.append(count)
         real_write(self)
@@ -250,9 +245,7 @@ def results_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_reports_that_come_together_share_a_write(
-    results_of_writes: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_that_come_together_share_a_write(results_of_writes, monkeypatch):
     monkeypatch.setattr("minitune.driver.tune_controller._TOGETHER_S", 60.0)  # on a slow machine, too
     grid = fit(report_n(3), num_samples=4, max_concurrent_trials=4)
     assert results_of_writes == [4, 4, 4]
@@ -261,15 +254,15 @@ def test_reports_that_come_together_share_a_write(
     assert [result.metrics["n"] for result in grid] == [3] * 4
 
 
-def test_a_slow_callback_holds_up_no_other_trial(results_of_writes: list[int]) -> None:
+def test_a_slow_callback_holds_up_no_other_trial(results_of_writes):
     """Each trial gets its answer before the callback hears of the next one."""
     slow = Spy(lambda trial, result: time.sleep(0.01))
     fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[slow])
     assert results_of_writes == [1] * 12
 
 
-def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_writes: list[int]) -> None:
-    def raise_at_two(trial: Trial, result: dict[str, Any]) -> None:
+def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_writes):
+    def raise_at_two(trial, result):
         if trial.number == 2:
             raise ValueError("enough")
 
@@ -279,16 +272,14 @@ def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_wr
     assert [numbers[record["trial"]] for record in journal_of() if record["type"] == "result"] == [0, 1]
 
 
-def test_two_default_names_of_one_second_are_no_cause_for_a_warning(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_default_names_of_one_second_are_no_cause_for_a_warning(caplog, monkeypatch):
     monkeypatch.setenv("MINITUNE_DISABLE_DATED_SUBDIR", "1")
     grids = [fit(report_n(1), name=None) for _ in "12"]
     assert grids[1].experiment_path == f"{grids[0].experiment_path}_1"
     assert "is in use already" not in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
 
 
-def test_names_of_trials_and_directories_are_the_users_choice() -> None:
+def test_names_of_trials_and_directories_are_the_users_choice():
     grid = fit(
         report_n(1),
         {"x": grid_search([1, 2])},
@@ -309,10 +300,10 @@ def test_names_of_trials_and_directories_are_the_users_choice() -> None:
     ]
 
 
-def test_the_context_names_the_trial_its_directory_and_the_run() -> None:
-    seen: list[Any] = []
+def test_the_context_names_the_trial_its_directory_and_the_run():
+    seen = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         context = get_context()
         seen.append((context.get_trial_id(), context.get_trial_name(), context.get_trial_dir()))
         seen.append(context.get_experiment_name())
@@ -324,17 +315,17 @@ def test_the_context_names_the_trial_its_directory_and_the_run() -> None:
     assert Path(result.path, "mine.txt").read_text() == "kept"
 
 
-def test_a_dictionary_of_choices_is_one_value() -> None:
+def test_a_dictionary_of_choices_is_one_value():
     (result,) = fit(Counter, {"end": 1, "pair": choice([{"a": 1}])}, seed=1)
     assert result.config["pair"] == {"a": 1}
     assert restore(Counter).get_results()[0].config == result.config
 
 
-def test_a_short_trial_takes_few_records_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    writes: list[list[str]] = []
+def test_a_short_trial_takes_few_records_and_writes(monkeypatch):
+    writes = []
     write = Journal.write
 
-    def counting(self: Journal) -> None:
+    def counting(self):
         kinds = [json.loads(text)["type"] for text in self.unwritten]
         if {"trial", "start", "result", "status"} & set(kinds):
             writes.append(kinds)

@@ -1,14 +1,11 @@
 """Failures of trials: retried, final, fatal to the run; and requests that can never be met."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -39,7 +36,7 @@ from minitune import (
     report,
     with_resources,
 )
-from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, Event, Exited
+from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, Exited
 from minitune.base.clock import VirtualClock
 from minitune.error import WorkerDiedError, WorkerStartError
 from minitune.executors.devices import Machine
@@ -50,16 +47,16 @@ from minitune.record.reading import read_run
 class Unlucky(ValueError):
     """An exception with arguments of its own."""
 
-    def __init__(self, code: int, text: str = ""):
+    def __init__(self, code, text=""):
         super().__init__(code, text)
         self.code = code
 
 
-def failing_at(*iterations: int) -> Any:
+def failing_at(*iterations):
     """A function that counts to 5 with checkpoints and fails once at each of these."""
     left = list(iterations)
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, 6):
             if left and left[0] == n:
                 raise Unlucky(left.pop(0))
@@ -68,7 +65,7 @@ def failing_at(*iterations: int) -> Any:
     return trainable
 
 
-def test_a_retry_goes_on_from_the_latest_checkpoint() -> None:
+def test_a_retry_goes_on_from_the_latest_checkpoint():
     grid = fit(failing_at(3, 5), max_failures=2)
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5]
     assert grid[0].error is None
@@ -76,11 +73,11 @@ def test_a_retry_goes_on_from_the_latest_checkpoint() -> None:
     assert not grid.errors
 
 
-def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint() -> None:
-    failed: list[int] = []
+def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint():
+    failed = []
 
     class Failing(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n == 5 and not failed:
                 failed.append(self.n)
                 raise Unlucky(5)
@@ -96,10 +93,10 @@ def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint() -> None:
     assert [row["iterations_since_restore"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 1, 2, 3]
 
 
-def test_a_retry_without_checkpoints_starts_from_the_beginning() -> None:
-    attempts: list[int] = []
+def test_a_retry_without_checkpoints_starts_from_the_beginning():
+    attempts = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         attempts.append(1)
         report({"n": 1})
         report({"n": 2})
@@ -112,11 +109,11 @@ def test_a_retry_without_checkpoints_starts_from_the_beginning() -> None:
     assert grid[0].metrics["training_iteration"] == 2
 
 
-def test_statistics_count_each_report_of_the_live_view_once() -> None:
+def test_statistics_count_each_report_of_the_live_view_once():
     """Results that a retry takes back count in no mean and no maximum, however often it goes back to one checkpoint."""
     left = [1, 2, 3]
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, 6):
             if n == 2:
                 report_state(n, {"n": n})
@@ -145,10 +142,10 @@ def test_statistics_count_each_report_of_the_live_view_once() -> None:
 
 
 @pytest.mark.parametrize(("max_failures", "attempts"), [(0, 1), (1, 2), (3, 4)])
-def test_a_trial_is_tried_again_max_failures_times(max_failures: int, attempts: int) -> None:
-    count: list[int] = []
+def test_a_trial_is_tried_again_max_failures_times(max_failures, attempts):
+    count = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         count.append(1)
         raise Unlucky(7)
 
@@ -157,10 +154,10 @@ def test_a_trial_is_tried_again_max_failures_times(max_failures: int, attempts: 
     assert (run_path() / Path(grid[0].path).name / "error.txt").read_text().count("Failure # ") == attempts
 
 
-def test_max_failures_of_minus_one_retries_until_the_trial_succeeds() -> None:
-    count: list[int] = []
+def test_max_failures_of_minus_one_retries_until_the_trial_succeeds():
+    count = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         count.append(1)
         if len(count) < 30:
             raise Unlucky(7)
@@ -171,11 +168,11 @@ def test_max_failures_of_minus_one_retries_until_the_trial_succeeds() -> None:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_each_trial_has_its_own_retries_and_keeps_its_place() -> None:
-    failed: set[int] = set()
-    order: list[int] = []
+def test_each_trial_has_its_own_retries_and_keeps_its_place():
+    failed = set()
+    order = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         order.append(config["i"])
         if config["i"] in (0, 2) and config["i"] not in failed:
             failed.add(config["i"])
@@ -187,14 +184,14 @@ def test_each_trial_has_its_own_retries_and_keeps_its_place() -> None:
     assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
 
 
-def test_a_failed_restore_counts() -> None:
+def test_a_failed_restore_counts():
     class Unloadable(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n == 1:
                 raise Unlucky(1)
             return super().step()
 
-        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        def load_checkpoint(self, checkpoint):
             raise OSError("cannot be read")
 
     grid = fit(
@@ -205,16 +202,16 @@ def test_a_failed_restore_counts() -> None:
     assert isinstance(grid[0].error.__cause__, OSError)
 
 
-def test_the_only_checkpoint_is_tried_again_after_it_could_not_be_loaded() -> None:
-    loads: list[int] = []
+def test_the_only_checkpoint_is_tried_again_after_it_could_not_be_loaded():
+    loads = []
 
     class Moody(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n == 1 and not loads:
                 raise Unlucky(1)
             return super().step()
 
-        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        def load_checkpoint(self, checkpoint):
             loads.append(1)
             if len(loads) == 1:
                 raise OSError("cannot be read now")
@@ -224,10 +221,10 @@ def test_the_only_checkpoint_is_tried_again_after_it_could_not_be_loaded() -> No
     assert [row["n"] for row in result.get_rows()] == [1, 2, 3]
 
 
-def test_a_trial_whose_directory_is_gone_is_not_tried_again() -> None:
-    attempts: list[int] = []
+def test_a_trial_whose_directory_is_gone_is_not_tried_again():
+    attempts = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         attempts.append(1)
         report({"n": 1})
         shutil.rmtree(get_context().get_trial_dir() or "")
@@ -242,15 +239,15 @@ def test_a_trial_whose_directory_is_gone_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("trainable", [report_n(2), counting(2)], ids=["without checkpoints", "with checkpoints"])
-def test_a_trial_whose_directory_goes_between_two_attempts_fails(trainable: Any) -> None:
+def test_a_trial_whose_directory_goes_between_two_attempts_fails(trainable):
     """It does not start over in an empty one, as if nothing had been lost."""
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         attempts.append(get_context().get_attempt())
         trainable(config)
         raise Unlucky(1)
 
-    attempts: list[int] = []
+    attempts = []
     loss = listening(on_trial_recover=lambda trial, **info: shutil.rmtree(trial.local_path))
     (result,) = fit(train, max_failures=3, callbacks=[loss])
     assert attempts == [1]
@@ -264,16 +261,16 @@ class Dies(Exception):
 class Dying(InlineTrialExecutor):
     """Its workers die where user code raises `Dies`."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(Machine({"CPU": 1}, ()), VirtualClock())
 
-    def _call(self, actor: Any, method: str, load_args: Any) -> Event:
+    def _call(self, actor, method, load_args):
         return self._ended(actor, super()._call(actor, method, load_args))
 
-    def _build(self, actor: Any, make: Any, load_args: Any) -> Event:
+    def _build(self, actor, make, load_args):
         return self._ended(actor, super()._build(actor, make, load_args))
 
-    def _ended(self, actor: Any, event: Event) -> Event:
+    def _ended(self, actor, event):
         error = event.error.load() if isinstance(event, CallRaised) else None
         if not isinstance(error, Dies):
             return event
@@ -297,17 +294,17 @@ CRASHED = {"cause": "SIGSEGV (11)", "exit_code": -signal.SIGSEGV, "signal": sign
         (0, CRASHED, "(pid 17) died while the trainable was loaded or set up: SIGSEGV (11)"),
     ],
 )
-def test_the_error_of_a_dead_worker_tells_what_is_known(at: int, death: dict[str, Any], text: str) -> None:
+def test_the_error_of_a_dead_worker_tells_what_is_known(at, death, text):
     class Mortal(Counter):
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config):
             super().setup(config)
             self.die(0)
 
-        def step(self) -> dict[str, Any]:
+        def step(self):
             self.die(self.n)
             return super().step()
 
-        def die(self, number: int) -> None:
+        def die(self, number):
             if number == at:
                 raise Dies(death)
 
@@ -323,12 +320,12 @@ def test_the_error_of_a_dead_worker_tells_what_is_known(at: int, death: dict[str
 class Deaf(InlineTrialExecutor):
     """Its workers end because the trial has caught the exception of its stop."""
 
-    def _stop(self, actor: Any, grace_s: float, keep: bool) -> Event:
+    def _stop(self, actor, grace_s, keep):
         super()._stop(actor, grace_s, keep)
         return Exited(actor.actor_id, "stopped", "it went on", exit_code=STOP_SWALLOWED_EXIT)
 
 
-def test_a_trial_that_has_caught_its_stop_is_told_and_on_record(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trial_that_has_caught_its_stop_is_told_and_on_record(caplog):
     executor = Deaf(Machine({"CPU": 1}, ()), VirtualClock())
     (result,) = fit(report_n(3), stop={"n": 2}, executor=executor)
     assert result.error is None
@@ -336,8 +333,8 @@ def test_a_trial_that_has_caught_its_stop_is_told_and_on_record(caplog: pytest.L
     assert [record["text"] for record in journal_of() if record["type"] == "note"] == ["it went on"]
 
 
-def test_the_error_has_the_users_exception_as_its_cause_and_names_the_line() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_the_error_has_the_users_exception_as_its_cause_and_names_the_line():
+    def trainable(config):
         report({"n": 1})
         raise Unlucky(42, "bad luck")
 
@@ -354,14 +351,14 @@ def test_the_error_has_the_users_exception_as_its_cause_and_names_the_line() -> 
 class Missing(FileNotFoundError):
     """Cannot be loaded from what it pickles: its `__init__` takes one argument."""
 
-    def __init__(self, path: str):
+    def __init__(self, path):
         super().__init__(2, "is not there", path)
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
 @pytest.mark.parametrize("kind", [OSError, Missing])
-def test_the_cause_has_the_name_of_the_file(kind: type[OSError], executor: str) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_the_cause_has_the_name_of_the_file(kind, executor):
+    def trainable(config):
         raise OSError(2, "is not there", "data.csv") if kind is OSError else Missing("data.csv")
 
     error = fit(trainable, executor=executor)[0].error
@@ -370,8 +367,8 @@ def test_the_cause_has_the_name_of_the_file(kind: type[OSError], executor: str) 
         assert (one.__cause__.errno, one.__cause__.filename) == (2, "data.csv")
 
 
-def test_the_error_of_a_text_that_cannot_be_decoded_tells_where() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_the_error_of_a_text_that_cannot_be_decoded_tells_where():
+    def trainable(config):
         b"ab\xff".decode()
 
     error = fit(trainable)[0].error.__cause__
@@ -381,8 +378,8 @@ def test_the_error_of_a_text_that_cannot_be_decoded_tells_where() -> None:
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("end", [SystemExit(4), SystemExit("message"), KeyboardInterrupt(), GeneratorExit()])
-def test_a_trial_that_raises_an_exit_or_an_interrupt_fails_alone(end: BaseException) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_a_trial_that_raises_an_exit_or_an_interrupt_fails_alone(end):
+    def trainable(config):
         report({"n": 1})
         if config["i"] == 0:
             raise end
@@ -391,10 +388,10 @@ def test_a_trial_that_raises_an_exit_or_an_interrupt_fails_alone(end: BaseExcept
     assert [result.error is None for result in grid] == [False, True]
 
 
-def test_fail_fast_starts_nothing_more() -> None:
-    started: list[int] = []
+def test_fail_fast_starts_nothing_more():
+    started = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         started.append(1)
         raise Unlucky(1)
 
@@ -404,16 +401,16 @@ def test_fail_fast_starts_nothing_more() -> None:
     assert grid.num_errors + grid.num_terminated == len(grid)
 
 
-def test_a_retry_that_comes_when_the_run_ends_is_ended_too() -> None:
+def test_a_retry_that_comes_when_the_run_ends_is_ended_too():
     spy = Spy()
 
     class Failing(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.config["i"] == 1 and self.n == 2:
                 raise Unlucky(1)
             return super().step()
 
-    stop_now: list[bool] = []
+    stop_now = []
     spy.at_result = lambda trial, result: stop_now.append(True) if result["n"] == 2 and trial.number == 0 else None
     stopper = LoggingStopper(Log(), stop_all_when=lambda: bool(stop_now))
     grid = fit(Failing, {"i": grid_search([0, 1])}, max_failures=-1, stop=stopper, callbacks=[spy])
@@ -424,17 +421,17 @@ def test_a_retry_that_comes_when_the_run_ends_is_ended_too() -> None:
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
-def test_impossible_request_is_refused_before_any_trial() -> None:
-    started: list[int] = []
+def test_impossible_request_is_refused_before_any_trial():
+    started = []
     with pytest.raises(TuneError, match=r"(?s)99.*4"):
         fit(with_resources(lambda config: started.append(1), {"cpu": 99}), num_samples=3)
     assert not started
 
 
-def test_a_class_declares_its_resources() -> None:
+def test_a_class_declares_its_resources():
     class Wide(Counter):
         @classmethod
-        def default_resource_request(cls, config: dict[str, Any]) -> dict[str, int]:
+        def default_resource_request(cls, config):
             return {"cpu": config["cpus"]}
 
     spy = Spy()
@@ -444,7 +441,7 @@ def test_a_class_declares_its_resources() -> None:
     assert [result.error is None for result in grid] == [False, True]
 
 
-def test_an_infeasible_trial_fails_fast_too() -> None:
+def test_an_infeasible_trial_fails_fast_too():
     grid = fit(
         with_resources(report_n(3), lambda config: {"cpu": config["cpus"]}),
         {"cpus": grid_search([99, 1, 1])},
@@ -457,8 +454,8 @@ def test_an_infeasible_trial_fails_fast_too() -> None:
 # -- what comes out of fit -------------------------------------------------------------------------------------------
 
 
-def test_failed_trials_raise_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_failed_trials_raise_only_on_demand(monkeypatch):
+    def trainable(config):
         raise Unlucky(5, "why not")
 
     tuner = make_tuner(trainable)
@@ -474,8 +471,8 @@ def test_failed_trials_raise_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> 
     assert tuner.fit().num_errors == 1
 
 
-def test_half_written_checkpoint_of_a_dead_worker_is_removed() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_half_written_checkpoint_of_a_dead_worker_is_removed():
+    def trainable(config):
         report_state(1, {"n": 1})
         directory = Path(get_context().get_trial_dir() or "")
         for name in ("checkpoint_000001", ".tmp-000002-1", "mine"):
@@ -496,8 +493,8 @@ def test_half_written_checkpoint_of_a_dead_worker_is_removed() -> None:
         (3, ""),
     ],
 )
-def test_a_key_error_says_what_the_configuration_has(key: object, hint: str) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_a_key_error_says_what_the_configuration_has(key, hint):
+    def trainable(config):
         raise KeyError(key)
 
     (result,) = fit(trainable, {"lr": 0.1, "size": 3})
@@ -505,15 +502,15 @@ def test_a_key_error_says_what_the_configuration_has(key: object, hint: str) -> 
 
 
 @pytest.mark.parametrize(("count", "more"), [(20, ""), (21, ", ...")])
-def test_a_hint_to_a_key_names_at_most_twenty_others(count: int, more: str) -> None:
+def test_a_hint_to_a_key_names_at_most_twenty_others(count, more):
     (result,) = fit(lambda config: config["x"], {f"a{number}": number for number in range(count)})
     assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + more)
 
 
 @pytest.mark.parametrize("pid", [17, 0])
-def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death(pid: int) -> None:
+def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death(pid):
     class Lost(Counter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             raise Dies(CRASHED | {"counts": False, "ended_s": 12.5, "pid": pid})
 
     (result,) = fit(Lost, executor=Dying())
@@ -524,8 +521,8 @@ def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death(p
     assert trial.ending.facts["died_at"] == 12.5
 
 
-def test_a_failure_whose_file_cannot_be_written_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_failure_whose_file_cannot_be_written_is_told(caplog):
+    def train(config):
         Path(get_context().get_trial_dir() or "", "error.txt").mkdir()
         raise ValueError("on purpose")
 

@@ -1,17 +1,12 @@
 """Schedulers that compare trials at rungs, in whole runs: how far each trial gets, and that all runs end."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from kit import Counter, Listed, SavedCounter, Spy, cut, fit, journal_of, report_state, restored_state, resume
 
 from minitune import (
     ASHAScheduler,
-    Trial,
     TuneConfig,
     grid_search,
     report,
@@ -26,48 +21,48 @@ NINE = {"x": grid_search(VALUES)}
 HALVED = [1, 1, 1, 1, 1, 1, 3, 3, 9]
 
 
-def saved(config: dict[str, Any]) -> None:
+def saved(config):
     for i in range(restored_state() + 1, 100):
         report_state(i, {"n": i, "score": config["x"]})
 
 
-def unsaved(config: dict[str, Any]) -> None:
+def unsaved(config):
     for i in range(1, 100):
         report({"n": i, "score": config["x"]})
 
 
 class Saved(SavedCounter):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {**super().step(), "score": self.config["x"]}
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.n = 0
         return True
 
 
 class Unsaved(Counter):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {**super().step(), "score": self.config["x"]}
 
 
-TRAINABLES: dict[str, Any] = {"saved": saved, "unsaved": unsaved, "Saved": Saved, "Unsaved": Unsaved}
+TRAINABLES = {"saved": saved, "unsaved": unsaved, "Saved": Saved, "Unsaved": Unsaved}
 
 
-def hyperband(**kwargs: Any) -> HyperBandScheduler:
+def hyperband(**kwargs):
     return HyperBandScheduler(**{"max_t": 9, "metric": "score", "mode": "max", **kwargs})
 
 
-def promoting(**kwargs: Any) -> ASHAScheduler:
+def promoting(**kwargs):
     defaults = {"max_t": 9, "reduction_factor": 3, "variant": "promote", "metric": "score", "mode": "max"}
     return ASHAScheduler(**{**defaults, **kwargs})
 
 
-def rungs(grid: Any) -> list[int]:
+def rungs(grid):
     """How far the trials got, in the order of their value."""
     return [result.metrics["n"] for result in sorted(grid, key=lambda result: result.config["x"])]
 
 
-def nine() -> Listed:
+def nine():
     return Listed(*({"x": x} for x in VALUES))
 
 
@@ -76,9 +71,7 @@ def nine() -> Listed:
 
 @pytest.mark.parametrize("kind", TRAINABLES)
 @pytest.mark.parametrize("make", [hyperband, promoting])
-def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
-    make: Callable[[], Any], kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(make, kind, caplog):
     with caplog.at_level(logging.WARNING, "minitune"):
         grid = fit(TRAINABLES[kind], NINE, scheduler=make(), reuse_actors=make is hyperband)
     assert grid.num_terminated == 9
@@ -94,17 +87,17 @@ def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
 @pytest.mark.parametrize(
     ("stop", "limit"), [(None, 1), ({"training_iteration": 9}, 2), (MaximumIterationStopper(9), None)]
 )
-def test_hyperband_is_the_same_with_a_searcher_a_limit_and_a_criterion(stop: Any, limit: int | None) -> None:
-    settings: dict[str, Any] = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
+def test_hyperband_is_the_same_with_a_searcher_a_limit_and_a_criterion(stop, limit):
+    settings = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
     grid = fit(Saved, search_alg=nine(), num_samples=9, **settings)
     assert rungs(grid) == HALVED
 
 
-def test_bohb_budget_reaches_only_the_searcher() -> None:
-    heard: list[Any] = []
+def test_bohb_budget_reaches_only_the_searcher():
+    heard = []
 
     class Listening(Listed):
-        def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        def on_trial_result(self, trial_id, result):
             heard.append((result["n"], result["hyperband_info"].get("budget")))
 
     scheduler = HyperBandForBOHB(max_t=9, metric="score", mode="max")
@@ -117,10 +110,10 @@ def test_bohb_budget_reaches_only_the_searcher() -> None:
 
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("make", [hyperband, promoting])
-def test_a_bracket_goes_on_without_trials_that_fail(make: Callable[[], Any], retries: int) -> None:
-    failed: list[int] = []
+def test_a_bracket_goes_on_without_trials_that_fail(make, retries):
+    failed = []
 
-    def failing(config: dict[str, Any]) -> None:
+    def failing(config):
         for i in range(restored_state() + 1, 100):
             if (config["x"], i) in ((2, 1), (8, 2)) and config["x"] not in failed:
                 failed.append(config["x"])
@@ -135,10 +128,10 @@ def test_a_bracket_goes_on_without_trials_that_fail(make: Callable[[], Any], ret
         assert got == (HALVED if retries else [1, 1, 0, 1, 1, 1, 3, 9, 1])
 
 
-def test_a_failure_that_no_retry_can_help_does_not_hold_up_the_others() -> None:
+def test_a_failure_that_no_retry_can_help_does_not_hold_up_the_others():
     """The scheduler hears of it like of any other failure, and there would be retries left."""
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         for i in range(restored_state() + 1, 100):
             report_state(i, {"n": i, "score": config["x"]} if config["x"] != 8 else {"n": i, "sore": 1})
 
@@ -158,9 +151,7 @@ def test_a_failure_that_no_retry_can_help_does_not_hold_up_the_others() -> None:
         (14, "raise", "auto"),
     ],
 )
-def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
-    results: int, how: str, period: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(results, how, period, monkeypatch):
     """Be its state told again, or saved at every turn and continued."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", period)
     cut(saved, NINE, results=results, how=how, scheduler=hyperband())
@@ -172,10 +163,10 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
     assert scheduler.get_state()["brackets"] == []
 
 
-def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
+def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place():
     broken = [True]
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         if broken and config["x"] in (8, 3):
             raise RuntimeError("no luck")
         saved(config)
@@ -193,8 +184,8 @@ def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
 # -- time --------------------------------------------------------------------------------------------------------
 
 
-def test_trials_without_end_under_a_time_budget() -> None:
-    def curve(config: dict[str, Any]) -> Any:
+def test_trials_without_end_under_a_time_budget():
+    def curve(config):
         while True:
             yield {"score": config["x"]}, 1.0
 
@@ -206,8 +197,8 @@ def test_trials_without_end_under_a_time_budget() -> None:
 
 
 @pytest.mark.parametrize(("workers", "limit"), [(1, None), (16, 2)])
-def test_a_full_band_costs_as_much_as_in_the_paper(workers: int, limit: int | None) -> None:
-    def curve(config: dict[str, Any]) -> Any:
+def test_a_full_band_costs_as_much_as_in_the_paper(workers, limit):
+    def curve(config):
         return [({"score": config["x"]}, 1.0 + config["x"])] * 200
 
     scheduler = hyperband(max_t=81)
@@ -223,18 +214,18 @@ def test_a_full_band_costs_as_much_as_in_the_paper(workers: int, limit: int | No
 class Patient(HyperBandScheduler):
     """As users write it: some trials are spared."""
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         if trial.config["x"] == 0:
             return FIFOScheduler.CONTINUE
         return super().on_trial_result(tune_controller, trial, result)
 
 
-def test_a_users_subclass_of_hyperband_can_spare_a_trial() -> None:
+def test_a_users_subclass_of_hyperband_can_spare_a_trial():
     grid = fit(saved, NINE, scheduler=Patient(max_t=9, metric="score", mode="max"), stop={"n": 12})
     assert rungs(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
 
 
-def test_a_trial_that_is_dropped_while_it_waits_has_the_reason_on_record() -> None:
+def test_a_trial_that_is_dropped_while_it_waits_has_the_reason_on_record():
     fit(saved, NINE, scheduler=hyperband())
     causes = [record.get("cause") or record["reason"] for record in journal_of() if record.get("ending")]
     ranks = sorted(cause for cause in causes if "at training_iteration 1," in cause)

@@ -1,10 +1,7 @@
 """Schedulers that compare trials, under random settings: every trial ends, nothing stays paused."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -23,23 +20,23 @@ from minitune.simulation import simulate
 class Uniform(Searcher):
     """Draws without end; with `most`, only while so many have not ended, paused ones included."""
 
-    def __init__(self, most: float = math.inf):
+    def __init__(self, most=math.inf):
         super().__init__()
         self.random = random.Random(1)
-        self.live: set[str] = set()
+        self.live = set()
         self.most = most
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def suggest(self, trial_id):
         if len(self.live) >= self.most:
             return None
         self.live.add(trial_id)
         return {"x": self.random.random()}
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         self.live.discard(trial_id)
 
 
-SEARCHERS: dict[str, Any] = {
+SEARCHERS = {
     "none": lambda limit: {},
     "free": lambda limit: {"search_alg": Uniform()},
     "limited": lambda limit: {"search_alg": ConcurrencyLimiter(Uniform(), limit)},
@@ -49,12 +46,12 @@ SEARCHERS: dict[str, Any] = {
 }
 
 
-def curve(config: dict[str, Any]) -> Any:
+def curve(config):
     """Values fall towards x; some are none, or tie, and steps take different times."""
     rng = random.Random(config["x"])
     kind = rng.random()
     for step in range(1, 1000):
-        value: Any = config["x"] + 1 / step
+        value = config["x"] + 1 / step
         if kind < 0.15:
             value = math.nan if kind < 0.1 else None
         elif kind < 0.4:

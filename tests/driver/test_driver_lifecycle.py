@@ -1,7 +1,5 @@
 """The table of a trial's life, and the queue."""
 
-from __future__ import annotations
-
 import pytest
 
 from minitune.driver.state import TrialQueue
@@ -31,11 +29,11 @@ ALLOWED = {
 REQUESTS = [Resources.of({"cpu": cpus}) for cpus in (1, 2, 0.5)]
 
 
-def make(number: int, request: int = 0) -> Trial:
+def make(number, request=0):
     return Trial("train", trial_id=f"t{number}", number=number, resources=REQUESTS[request], stub=True)
 
 
-def test_each_step_is_allowed_or_refused() -> None:
+def test_each_step_is_allowed_or_refused():
     for phase in Phase:
         for step in Transition:
             trial = make(0)
@@ -50,12 +48,12 @@ def test_each_step_is_allowed_or_refused() -> None:
                 assert trial.status == wanted
 
 
-def test_every_phase_has_a_status_and_a_stage() -> None:
+def test_every_phase_has_a_status_and_a_stage():
     assert set(STATUS) == set(TRANSITIONS) == set(Phase)
     assert set(STATUS.values()) == {"PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"}
 
 
-def test_the_error_of_an_illegal_step_holds_the_story() -> None:
+def test_the_error_of_an_illegal_step_holds_the_story():
     trial = make(0)
     trial.move(Transition.START, "attempt 1")
     trial.move(Transition.TRAIN, "the worker is ready")
@@ -71,7 +69,7 @@ def test_the_error_of_an_illegal_step_holds_the_story() -> None:
     ]
 
 
-def test_the_first_of_each_request_come_in_order_of_arrival() -> None:
+def test_the_first_of_each_request_come_in_order_of_arrival():
     one, other, third = make(0, 0), make(1, 1), make(2, 0)
     queue = TrialQueue()
     for trial in (one, other, third):

@@ -1,9 +1,5 @@
 """Random lives of trials: status, queue and counters stay true."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -12,12 +8,10 @@ from test_driver_lifecycle import make
 from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
-from minitune.experiment.trial import Trial
-from minitune.resources import Resources
 
 
 @hypothesis.given(st.lists(st.sampled_from(list(Transition)), max_size=40))
-def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: list[Transition]) -> None:
+def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps):
     trial, phase, story = make(0), Phase.QUEUED, []
     for step in steps:
         following = TRANSITIONS[phase].get(step)
@@ -39,22 +33,22 @@ def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: lis
 class ListModel:
     """The queue as a plain list."""
 
-    def __init__(self) -> None:
-        self.trials: list[tuple[Trial, Resources]] = []
+    def __init__(self):
+        self.trials = []
 
-    def remove(self, trial: Trial) -> None:
+    def remove(self, trial):
         self.trials = [entry for entry in self.trials if entry[0] is not trial]
 
-    def heads(self) -> list[Trial]:
-        seen: set[Resources] = set()
-        return [trial for trial, request in self.trials if not (request in seen or seen.add(request))]  # type: ignore[func-returns-value]  # add returns None
+    def heads(self):
+        seen = set()
+        return [trial for trial, request in self.trials if not (request in seen or seen.add(request))]
 
 
 @hypothesis.given(
     st.lists(st.integers(0, 2), min_size=1, max_size=12),
     st.lists(st.tuples(st.booleans(), st.integers(0, 11)), max_size=60),
 )
-def test_the_queue_is_a_list_in_order_of_arrival(requests: list[int], steps: list[tuple[bool, int]]) -> None:
+def test_the_queue_is_a_list_in_order_of_arrival(requests, steps):
     trials = [make(number, request) for number, request in enumerate(requests)]
     queue, model = TrialQueue(), ListModel()
     for pushes, which in steps:
@@ -73,9 +67,9 @@ def test_the_queue_is_a_list_in_order_of_arrival(requests: list[int], steps: lis
 
 
 @hypothesis.given(st.data())
-def test_the_indices_of_a_run_stay_true(data: Any) -> None:
+def test_the_indices_of_a_run_stay_true(data):
     state, trials = RunState(), []
-    gone: list[RunningTrial] = []
+    gone = []
     for _ in range(data.draw(st.integers(1, 60))):
         action = data.draw(st.sampled_from(["add", "step", "step", "step", "exit"]))
         if action == "add" and len(trials) < 6:
@@ -88,7 +82,7 @@ def test_the_indices_of_a_run_stay_true(data: Any) -> None:
         check(state, trials)
 
 
-def walk(state: RunState, trial: Trial, step: Transition, gone: list[RunningTrial]) -> None:
+def walk(state, trial, step, gone):
     """One step as the driver takes it: an actor comes with START, and is let go before the trial leaves it."""
     following = TRANSITIONS[trial.phase].get(step)
     before = trial.phase
@@ -111,7 +105,7 @@ def walk(state: RunState, trial: Trial, step: Transition, gone: list[RunningTria
     assert changed == (STATUS[before] != STATUS[following])
 
 
-def check(state: RunState, trials: list[Trial]) -> None:
+def check(state, trials):
     assert state.waiting.num_pending == sum(trial.phase is Phase.QUEUED for trial in trials)
     assert set(state.unfinished) == {trial.trial_id for trial in trials if not trial.is_finished()}
     assert {running.trial.trial_id for running in state.running.values()} == {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -36,14 +35,13 @@ from minitune import (
 from minitune.base import clock
 from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT, Deadlines
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.experiment.trial import Trial
 from minitune.schedulers import HyperBandScheduler
 from minitune.search.bohb import TuneBOHB
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 @pytest.mark.parametrize("own", [None, 0, 2])
-def test_the_smaller_limit_bounds_what_runs(limit: int, own: int | None) -> None:
+def test_the_smaller_limit_bounds_what_runs(limit, own):
     spy = Spy()
     search = None if own is None else BasicVariantGenerator(max_concurrent=own)
     grid = fit(report_n(3), num_samples=7, max_concurrent_trials=limit, search_alg=search, callbacks=[spy])
@@ -51,7 +49,7 @@ def test_the_smaller_limit_bounds_what_runs(limit: int, own: int | None) -> None
     assert grid.num_terminated == 7
 
 
-LIMITED: dict[str, Any] = {
+LIMITED = {
     "wrapped by the user": lambda: {"search_alg": ConcurrencyLimiter(LoggingSearcher(Log()), max_concurrent=2)},
     "in batches": lambda: {"search_alg": ConcurrencyLimiter(LoggingSearcher(Log()), max_concurrent=2, batch=True)},
     "by the run": lambda: {"search_alg": LoggingSearcher(Log()), "max_concurrent_trials": 2},
@@ -63,7 +61,7 @@ LIMITED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("limited", LIMITED)
-def test_paused_trials_make_room_and_resumed_ones_keep_the_limit(limited: str) -> None:
+def test_paused_trials_make_room_and_resumed_ones_keep_the_limit(limited):
     spy = Spy()
     scheduler = HyperBandScheduler(max_t=9, metric="n", mode="max")
     grid = fit(SavedCounter, callbacks=[spy], scheduler=scheduler, num_samples=9, **LIMITED[limited]())
@@ -71,7 +69,7 @@ def test_paused_trials_make_room_and_resumed_ones_keep_the_limit(limited: str) -
     assert spy.most_running == 2
 
 
-def test_without_a_limit_the_resources_are_the_limit() -> None:
+def test_without_a_limit_the_resources_are_the_limit():
     spy = Spy()
     fit(report_n(3), num_samples=9, callbacks=[spy])
     assert spy.most_running == 4
@@ -81,11 +79,11 @@ def test_without_a_limit_the_resources_are_the_limit() -> None:
     assert spy.most_running == 8
 
 
-def test_trials_are_drawn_ahead_in_groups() -> None:
-    def look(trials: list[Trial], trial: Trial, **info: Any) -> None:
+def test_trials_are_drawn_ahead_in_groups():
+    def look(trials, trial, **info):
         drawn.append((len(trials), len(trials) - trial.number - 1))
 
-    drawn: list[tuple[int, int]] = []
+    drawn = []
     fit(report_n(1), num_samples=400, callbacks=[listening(on_trial_start=look)])
     waiting = [left for total, left in drawn if 160 < total < 400]
     assert waiting
@@ -93,10 +91,10 @@ def test_trials_are_drawn_ahead_in_groups() -> None:
     assert len({total for total, _ in drawn}) < 20
 
 
-def test_a_small_trial_passes_a_big_one_that_waits() -> None:
-    order: list[int] = []
+def test_a_small_trial_passes_a_big_one_that_waits():
+    order = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         order.append(config["cpus"])
         report({"n": 1})
         report({"n": 2})
@@ -107,7 +105,7 @@ def test_a_small_trial_passes_a_big_one_that_waits() -> None:
 
 
 @pytest.mark.parametrize("search_alg", [None, LoggingSearcher(Log())])
-def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg: Any) -> None:
+def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg):
     sized = with_resources(report_n(1), lambda config: {"cpu": 99 if config["i"] in (1, 2) else 1})
     space = None if search_alg else {"i": grid_search([0, 1, 2, 3])}
     grid = fit(sized, space, num_samples=4 if search_alg else 1, search_alg=search_alg)
@@ -119,14 +117,14 @@ def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg: Any)
         assert "99" in written
 
 
-def sleeping(config: dict[str, Any]) -> None:
+def sleeping(config):
     for n in range(1, 10):
         clock.current.sleep(config["seconds"])
         report({"n": n})
 
 
 @pytest.mark.parametrize("budget", [100, datetime.timedelta(seconds=100), 100.5])
-def test_a_time_budget_ends_the_run(budget: Any) -> None:
+def test_a_time_budget_ends_the_run(budget):
     grid = fit(
         sleeping,
         {"seconds": grid_search([7, 30, 200])},
@@ -138,15 +136,15 @@ def test_a_time_budget_ends_the_run(budget: Any) -> None:
     assert not grid.interrupted
 
 
-def test_virtual_time_runs_trials_side_by_side() -> None:
+def test_virtual_time_runs_trials_side_by_side():
     executor = virtual_executor(cpus=4)
     began_s = executor.clock.monotonic()
     fit(sleeping, {"seconds": 1000}, num_samples=4, executor=executor)
     assert executor.clock.monotonic() - began_s == 9000
 
 
-def test_an_executor_can_be_used_again() -> None:
-    executor: InlineTrialExecutor = virtual_executor()
+def test_an_executor_can_be_used_again():
+    executor = virtual_executor()
     for name in ("first", "second"):
         assert fit(report_n(2), num_samples=3, executor=executor, name=name).num_terminated == 3
     assert executor.resources()[1]["CPU"] == 4
@@ -161,28 +159,28 @@ class Reusable(Trainable):
     setups: list[int]
     resets: list[int]
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.setups.append(config["i"])
         self.n = 0
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         self.n += 1
         return {"i": self.config["i"], "n": self.n, "done": self.n == 2}
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.resets.append(new_config["i"])
         self.n = 0
         return new_config["i"] != 2
 
 
-def reusable() -> type[Reusable]:
+def reusable():
     return type("Reusable", (Reusable,), {"setups": [], "resets": []})
 
 
 SPACE = {"i": grid_search([0, 1, 2, 3])}
 
 
-def test_a_worker_is_handed_on() -> None:
+def test_a_worker_is_handed_on():
     kind = reusable()
     grid = fit(kind, SPACE, reuse_actors=True, max_concurrent_trials=1)
     assert kind.resets == [1, 2, 3]
@@ -192,16 +190,16 @@ def test_a_worker_is_handed_on() -> None:
     ]
 
 
-def test_workers_are_not_handed_on_unless_asked() -> None:
+def test_workers_are_not_handed_on_unless_asked():
     kind = reusable()
     fit(kind, SPACE, max_concurrent_trials=1)
     assert kind.setups == [0, 1, 2, 3]
     assert kind.resets == []
 
 
-def test_a_worker_that_has_failed_to_reset_is_replaced() -> None:
+def test_a_worker_that_has_failed_to_reset_is_replaced():
     class Stubborn(SavedCounter):
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
+        def reset_config(self, new_config):
             raise RuntimeError("never")
 
     grid = fit(Stubborn, {"end": 2}, num_samples=3, reuse_actors=True, max_concurrent_trials=1)
@@ -209,10 +207,10 @@ def test_a_worker_that_has_failed_to_reset_is_replaced() -> None:
     assert grid.num_errors == 0
 
 
-def test_functions_are_handed_on_by_themselves() -> None:
-    threads: set[str] = set()
+def test_functions_are_handed_on_by_themselves():
+    threads = set()
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         threads.add(threading.current_thread().name)
         report({"i": config["i"]})
 
@@ -222,9 +220,9 @@ def test_functions_are_handed_on_by_themselves() -> None:
     assert len(threads) == 1
 
 
-def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker() -> None:
+def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker():
     class Resettable(SavedCounter):
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
+        def reset_config(self, new_config):
             self.n = 0
             return True
 
@@ -232,12 +230,12 @@ def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker() -> None:
     assert [result.metrics["n"] for result in grid] == [5] * 4
 
 
-def test_a_limited_searcher_is_asked_only_while_trials_can_start() -> None:
+def test_a_limited_searcher_is_asked_only_while_trials_can_start():
     log = Log()
-    open_at_ask: list[int] = []
+    open_at_ask = []
 
     class Watching(LoggingSearcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             ended = len(self.log.of("searcher.on_trial_complete"))
             open_at_ask.append(self.count - ended)
             return super().suggest(trial_id)
@@ -249,7 +247,7 @@ def test_a_limited_searcher_is_asked_only_while_trials_can_start() -> None:
     assert max(open_at_ask) == 3, "four CPUs: no suggestion waits"
 
 
-def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch):
     """A driver that is stopped in between for longer than that would find the worker late at once."""
     trace = Trace(monkeypatch)
     trace.watch(InlineTrialExecutor, "call", lambda executor, actor_id, method, *args: method)
@@ -260,26 +258,26 @@ def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch
     assert lines
 
 
-def test_the_time_of_a_save_or_a_load_is_no_time_without_a_report() -> None:
+def test_the_time_of_a_save_or_a_load_is_no_time_without_a_report():
     class SlowSaves(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             clock.current.sleep(2)
             return super().step()
 
-        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        def save_checkpoint(self, checkpoint_dir):
             clock.current.sleep(4)
             return super().save_checkpoint(checkpoint_dir)
 
-        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        def load_checkpoint(self, checkpoint):
             clock.current.sleep(4)
             super().load_checkpoint(checkpoint)
 
-    settings: dict[str, Any] = {"scheduler": PauseOnce(2), "checkpoint_frequency": 1, "report_timeout_s": 3}
+    settings = {"scheduler": PauseOnce(2), "checkpoint_frequency": 1, "report_timeout_s": 3}
     (result,) = fit(SlowSaves, {"end": 3}, executor=virtual_executor(), **settings)
     assert (result.error, result.metrics["n"]) == (None, 3)
 
 
-def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_later() -> None:
+def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_later():
     deadlines = Deadlines(1.0, 2.0)
     for kind in (REPORT_LIMIT, TRIAL_LIMIT):
         deadlines.begin("a", kind, 0.0)
@@ -287,7 +285,7 @@ def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_lat
     assert deadlines.overdue(9.0) == []
 
 
-def test_a_clock_that_starts_again_hides_no_earlier_end_of_another_one() -> None:
+def test_a_clock_that_starts_again_hides_no_earlier_end_of_another_one():
     deadlines = Deadlines(10.0, None)
     for actor_id, now_s in (("a", 0.0), ("b", 1.0), ("a", 5.0)):
         deadlines.begin(actor_id, REPORT_LIMIT, now_s)

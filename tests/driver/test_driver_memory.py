@@ -1,10 +1,7 @@
 """The driver's memory in a long run: a bounded amount for each trial that has ended."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
-from typing import Any
 
 from kit import fit
 
@@ -16,18 +13,18 @@ LIMIT_BYTES = 4096
 class Weigher(Callback):
     """Notes how much memory is in use when some of the trials have ended."""
 
-    def __init__(self, *after: int):
+    def __init__(self, *after):
         self.ended = 0
         self.bytes = dict.fromkeys(after, 0)
 
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_complete(self, iteration, trials, trial, **info):
         self.ended += 1
         if self.ended in self.bytes:
             gc.collect()
             self.bytes[self.ended], _ = tracemalloc.get_traced_memory()
 
 
-def test_a_trial_that_has_ended_takes_little() -> None:
+def test_a_trial_that_has_ended_takes_little():
     weigher = Weigher(20, 60, 100)  # at all times as many trials wait
     tracemalloc.start()
     try:

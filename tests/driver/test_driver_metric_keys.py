@@ -1,11 +1,8 @@
 """Keys of metrics that are no texts: plain ones stay, others become texts, and one without a text fails its trial."""
 
-from __future__ import annotations
-
 import enum
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Counter, fit, listening, restore
@@ -25,20 +22,20 @@ class Colour(enum.Enum):
 class MuteColour(enum.Enum):
     RED = "red"
 
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
 
 class Mute:
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
-    __format__ = __repr__ = __str__  # type: ignore[assignment]
+    __format__ = __repr__ = __str__
 
 
 class NoText:
-    def __str__(self) -> str:
-        return 3  # type: ignore[return-value]
+    def __str__(self):
+        return 3
 
 
 class OwnText(str):
@@ -46,10 +43,10 @@ class OwnText(str):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
-    __format__ = __repr__ = __str__  # type: ignore[assignment]
+    __format__ = __repr__ = __str__
 
 
 class Unloadable:
@@ -57,13 +54,13 @@ class Unloadable:
 
     number = 1
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.at_home = True
 
-    def __hash__(self) -> int:
+    def __hash__(self):
         return hash(self.at_home)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "unloadable"
 
 
@@ -77,16 +74,16 @@ BAD = {
 """Keys that have no text, and what the error says."""
 
 
-def spread(key: Any, where: str) -> dict[Any, Any]:
+def spread(key, where):
     return {"top": {key: 1}, "nested": {"deep": {"er": {key: 1}}}}[where]
 
 
 @pytest.mark.parametrize("where", ["top", "nested"])
 @pytest.mark.parametrize("name", BAD)
-def test_a_key_without_a_text_fails_its_trial_and_no_other(name: str, where: str) -> None:
+def test_a_key_without_a_text_fails_its_trial_and_no_other(name, where):
     key, text = BAD[name]
 
-    def reports(config: dict[str, Any]) -> None:
+    def reports(config):
         for n in range(2):
             report({"v": n, **(spread(key, where) if config["is_bad"] else {})})
 
@@ -98,9 +95,9 @@ def test_a_key_without_a_text_fails_its_trial_and_no_other(name: str, where: str
     assert text in str(bad.error)
 
 
-def test_a_class_with_a_bad_key_fails_alone() -> None:
+def test_a_class_with_a_bad_key_fails_alone():
     class Bad(Counter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {**super().step(), **({Mute(): 1} if self.config["is_bad"] else {}), "done": True}
 
     bad, good = fit(Bad, {"is_bad": grid_search([True, False])})
@@ -108,7 +105,7 @@ def test_a_class_with_a_bad_key_fails_alone() -> None:
     assert "each key of the metrics must have a text" in str(bad.error)
 
 
-def test_a_simulated_trial_with_a_bad_key_fails_alone() -> None:
+def test_a_simulated_trial_with_a_bad_key_fails_alone():
     config = TuneConfig(metric="loss", mode="min")
     space = {"is_bad": grid_search([True, False])}
     done = simulate(
@@ -120,7 +117,7 @@ def test_a_simulated_trial_with_a_bad_key_fails_alone() -> None:
 
 
 @pytest.mark.parametrize("where", ["top", "nested"])
-def test_plain_keys_stay_and_others_become_texts(where: str) -> None:
+def test_plain_keys_stay_and_others_become_texts(where):
     keys = {
         7: 7,
         None: None,
@@ -139,7 +136,7 @@ def test_plain_keys_stay_and_others_become_texts(where: str) -> None:
     values = {key: number for number, key in enumerate(keys)}
     metrics = values if where == "top" else {"d": {"e": values}}
 
-    def reports(config: dict[str, Any]) -> None:
+    def reports(config):
         report(metrics)
 
     [result] = fit(reports)
@@ -157,13 +154,13 @@ def test_plain_keys_stay_and_others_become_texts(where: str) -> None:
     assert [written[key] for key in ("7", "null", "3", "Colour.RED", "own", "unloadable")] == [0, 1, 6, 7, 9, 11]
 
 
-def test_two_keys_with_one_text_are_refused_so_that_no_metric_is_lost() -> None:
+def test_two_keys_with_one_text_are_refused_so_that_no_metric_is_lost():
     [result] = fit(lambda config: {"d": {Unloadable(): 1, "unloadable": 2}})
     assert "each key of the metrics must have its own text, but two have 'unloadable'" in str(result.error)
 
 
-def test_a_bad_key_that_a_callback_adds_names_the_callback() -> None:
-    def on_trial_result(result: dict[str, Any], **more: Any) -> None:
+def test_a_bad_key_that_a_callback_adds_names_the_callback():
+    def on_trial_result(result, **more):
         result["d"] = {Mute(): 1}
 
     with pytest.raises(TuneError, match=r"Listening.* raised TypeError: each key of the metrics must have a text"):

@@ -1,20 +1,16 @@
 """What a run does with the value of its objective, whatever its type: a plain number everywhere, or the trial fails."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import json
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, journal_of, listening, live_reports, restore
 
-from minitune import ASHAScheduler, ResultGrid, Searcher, Stopper, grid_search, report, uniform
+from minitune import ASHAScheduler, Searcher, Stopper, grid_search, report, uniform
 
 
 class Scalar:
@@ -22,22 +18,22 @@ class Scalar:
 
     shape = ()
 
-    def __init__(self, value: float):
+    def __init__(self, value):
         self.value = value
 
-    def item(self) -> float:
+    def item(self):
         return self.value
 
 
 class Pair(Scalar):
-    shape = (2,)  # type: ignore[assignment]  # an array of two
+    shape = (2,)
 
 
-def loss_of(config: dict[str, Any]) -> float:
+def loss_of(config):
     return float((config["x"] - 0.3) ** 2)
 
 
-def search(cast: Callable[[float], Any], **settings: Any) -> ResultGrid:
+def search(cast, **settings):
     """A search by 30 trials whose objective is nested, and made by `cast`."""
     settings = {"metric": "eval/loss", "mode": "min", "seed": 3, "max_concurrent_trials": 1, **settings}
     trainable = lambda config: report({"eval": {"loss": cast(loss_of(config))}, "other": cast(1.5)})  # noqa: E731
@@ -46,7 +42,7 @@ def search(cast: Callable[[float], Any], **settings: Any) -> ResultGrid:
 
 @pytest.mark.parametrize("searcher", ["tpe", "auto", "bohb"])
 @pytest.mark.parametrize("cast", [Scalar, Fraction])
-def test_a_searcher_learns_from_numbers_of_every_type(searcher: str, cast: Any, tmp_path: Path) -> None:
+def test_a_searcher_learns_from_numbers_of_every_type(searcher, cast, tmp_path):
     floats = search(float, search_alg=searcher, storage_path=tmp_path / "floats")
     found = search(cast, search_alg=searcher)
 
@@ -54,22 +50,22 @@ def test_a_searcher_learns_from_numbers_of_every_type(searcher: str, cast: Any, 
 
 
 @pytest.mark.parametrize("cast", [Scalar, Decimal, Fraction])
-def test_an_objective_is_a_plain_number_in_every_place(cast: Any) -> None:
-    heard: list[Any] = []
+def test_an_objective_is_a_plain_number_in_every_place(cast):
+    heard = []
 
     class Hears(Searcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"x": 0.5}
 
-        def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        def on_trial_complete(self, trial_id, result=None, error=False):
             heard.append(result["eval/loss"])
 
     class Asked(Stopper):
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        def __call__(self, trial_id, result):
             heard.append(result["eval"]["loss"])
             return False
 
-        def stop_all(self) -> bool:
+        def stop_all(self):
             return False
 
     callback = listening(on_trial_result=lambda result, **more: heard.append(result["eval"]["loss"]))
@@ -89,7 +85,7 @@ def test_an_objective_is_a_plain_number_in_every_place(cast: Any) -> None:
 
 
 @pytest.mark.parametrize("cast", [Scalar, Decimal])
-def test_a_restored_run_has_the_same_best(cast: Any) -> None:
+def test_a_restored_run_has_the_same_best(cast):
     trainable = lambda config: {"loss": cast(config["x"])}  # noqa: E731
     settings = {"metric": "loss", "mode": "min"}
     grid = fit(trainable, {"x": grid_search([3.0, 1.0, 2.0])}, **settings)
@@ -109,8 +105,8 @@ def test_a_restored_run_has_the_same_best(cast: Any) -> None:
         ("0.5", "the text '0.5'; give a number"),
     ],
 )
-def test_an_objective_that_is_no_number_fails_its_trial_at_its_first_report(value: Any, text: str) -> None:
-    def reports(config: dict[str, Any]) -> None:
+def test_an_objective_that_is_no_number_fails_its_trial_at_its_first_report(value, text):
+    def reports(config):
         for n in range(3):
             report({"eval": {"loss": value if config["is_bad"] and n == config["at"] else n}})
 
@@ -124,7 +120,7 @@ def test_an_objective_that_is_no_number_fails_its_trial_at_its_first_report(valu
     assert f"the metric 'eval/loss' must be a number, but got {text}" in str(done[True, 2].error)
 
 
-def test_a_flag_or_a_text_fails_its_trial_also_where_the_metric_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_or_a_text_fails_its_trial_also_where_the_metric_may_be_missing(monkeypatch):
     monkeypatch.setenv("MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
     values = [0.5, None, "0.5", True]
     grid = fit(
@@ -136,19 +132,19 @@ def test_a_flag_or_a_text_fails_its_trial_also_where_the_metric_may_be_missing(m
 
 
 @pytest.mark.parametrize("value", [3, 2**60, 10**400])
-def test_a_whole_objective_stays_as_it_is(value: int) -> None:
+def test_a_whole_objective_stays_as_it_is(value):
     [result] = fit(lambda config: {"loss": value}, metric="loss", mode="min")
     assert type(result.metrics["loss"]) is int
     assert result.metrics["loss"] == value
 
 
-def test_schedulers_compare_numbers_of_every_type() -> None:
-    def stopped(cast: Any) -> list[int]:
-        def reports(config: dict[str, Any]) -> None:
+def test_schedulers_compare_numbers_of_every_type():
+    def stopped(cast):
+        def reports(config):
             for n in range(1, 9):
                 report({"loss": cast(config["x"] / n)})
 
-        settings: dict[str, Any] = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1}
+        settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1}
         grid = fit(
             reports,
             {"x": grid_search([1.0, 8.0, 2.0, 0.5])},
@@ -163,7 +159,7 @@ def test_schedulers_compare_numbers_of_every_type() -> None:
 @pytest.mark.parametrize(
     ("value", "number"), [(Scalar(0.5), 0.5), (Fraction(1, 2), 0.5), (3, 3), (True, None), (1j, None), ("0.5", None)]
 )
-def test_a_function_may_return_a_number_of_every_type(value: Any, number: float | None) -> None:
+def test_a_function_may_return_a_number_of_every_type(value, number):
     [result] = fit(lambda config: value, mode="min")
     if number is None:
         assert "must return or yield a dict of metrics, a number or None, but it returned" in str(result.error)
@@ -172,7 +168,7 @@ def test_a_function_may_return_a_number_of_every_type(value: Any, number: float 
         assert type(result.metrics["_metric"]) is type(number)
 
 
-def test_a_number_reported_under_the_default_name_is_an_objective() -> None:
+def test_a_number_reported_under_the_default_name_is_an_objective():
     grid = fit(lambda config: {"_metric": config["x"]}, {"x": grid_search([Scalar(2), [1], Scalar(3)])}, mode="min")
     assert [type(result.metrics.get("_metric")) for result in grid] == [int, type(None), int]
     assert grid.get_best_result().metrics["_metric"] == 2

@@ -1,9 +1,5 @@
 """The order in which plug-ins hear of events, and the status of the trial at that moment."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from kit import (
     Counter,
@@ -24,7 +20,7 @@ from kit import (
     restored_state,
 )
 
-from minitune import Trial, grid_search, report
+from minitune import grid_search, report
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
@@ -35,7 +31,7 @@ BEGIN = ["searcher.suggest 0", "scheduler.on_trial_add 0 PENDING", "callback.on_
 END = ["callback.on_experiment_end"]
 
 
-def reported(n: int, number: int = 0) -> list[str]:
+def reported(n, number=0):
     """A report that changes nothing."""
     return [
         f"stopper {number} n={n}",
@@ -45,7 +41,7 @@ def reported(n: int, number: int = 0) -> list[str]:
     ]
 
 
-def completed(n: int, number: int = 0) -> list[str]:
+def completed(n, number=0):
     """The end of a running trial."""
     return [
         f"scheduler.on_trial_complete {number} RUNNING n={n} done",
@@ -54,7 +50,7 @@ def completed(n: int, number: int = 0) -> list[str]:
     ]
 
 
-def removed(number: int, status: str) -> list[str]:
+def removed(number, status):
     """The end of a trial that does not run."""
     return [
         f"scheduler.on_trial_remove {number} {status}",
@@ -63,7 +59,7 @@ def removed(number: int, status: str) -> list[str]:
     ]
 
 
-def test_a_function_that_returns_counts_its_last_result_again_as_done() -> None:
+def test_a_function_that_returns_counts_its_last_result_again_as_done():
     log, grid = logged_run(report_n(2))
     assert log.lines == [*BEGIN, *reported(1), *reported(2), *completed(2), *END]
     assert grid[0].metrics["n"] == 2
@@ -71,10 +67,10 @@ def test_a_function_that_returns_counts_its_last_result_again_as_done() -> None:
     assert [row["done"] for row in grid[0].get_rows()] == [False, False]
 
 
-def test_the_report_comes_back_after_everybody_has_heard_of_it() -> None:
+def test_the_report_comes_back_after_everybody_has_heard_of_it():
     log = Log()
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"n": 1})
         log.add("trial goes on")
 
@@ -82,8 +78,8 @@ def test_the_report_comes_back_after_everybody_has_heard_of_it() -> None:
     assert log.lines == [*BEGIN, *reported(1), "trial goes on", *completed(1), *END]
 
 
-def test_a_returned_value_is_the_final_result() -> None:
-    def trainable(config: dict[str, Any]) -> dict[str, int]:
+def test_a_returned_value_is_the_final_result():
+    def trainable(config):
         report({"n": 1})
         return {"n": 2}
 
@@ -92,15 +88,15 @@ def test_a_returned_value_is_the_final_result() -> None:
     assert len(grid[0].get_rows()) == 2
 
 
-def test_plug_ins_hear_the_end_of_a_function_that_never_reports() -> None:
+def test_plug_ins_hear_the_end_of_a_function_that_never_reports():
     log, grid = logged_run(lambda config: None)
-    assert log.lines == [*BEGIN, *completed(None), *END]  # type: ignore[arg-type]  # there is no n
+    assert log.lines == [*BEGIN, *completed(None), *END]
     assert set(grid[0].metrics) == {"trial_id", "experiment_tag", "done"}
 
 
 @pytest.mark.parametrize("how", ["criterion", "reported done"])
-def test_a_stop_by_criterion_is_not_shown_to_the_scheduler(how: str) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_a_stop_by_criterion_is_not_shown_to_the_scheduler(how):
+    def trainable(config):
         for n in (1, 2, 3):
             report({"n": n, "done": n == 2 and how == "reported done"})
 
@@ -111,14 +107,14 @@ def test_a_stop_by_criterion_is_not_shown_to_the_scheduler(how: str) -> None:
     assert grid[0].metrics["n"] == 2
 
 
-def test_a_stop_by_the_scheduler_is_not_shown_to_the_searcher() -> None:
+def test_a_stop_by_the_scheduler_is_not_shown_to_the_searcher():
     log, grid = logged_run(report_n(3), decide=lambda context, trial, result: "STOP")
     middle = ["stopper 0 n=1", "scheduler.on_trial_result 0 RUNNING n=1", "callback.on_trial_result 0 RUNNING n=1 done"]
     assert log.lines == [*BEGIN, *middle, *completed(1), *END]
     assert [row["done"] for row in grid[0].get_rows()] == [True]
 
 
-def test_plug_ins_hear_of_the_pause_and_the_restore_of_a_class() -> None:
+def test_plug_ins_hear_of_the_pause_and_the_restore_of_a_class():
     log, grid = logged_run(
         SavedCounter, {"end": 2}, decide=lambda context, trial, result: "PAUSE" if result["n"] == 1 else "CONTINUE"
     )
@@ -141,14 +137,14 @@ def test_plug_ins_hear_of_the_pause_and_the_restore_of_a_class() -> None:
     assert grid[0].metrics["training_iteration"] == 2
 
 
-def test_a_reported_checkpoint_is_shown_before_the_decision_is_carried_out() -> None:
+def test_a_reported_checkpoint_is_shown_before_the_decision_is_carried_out():
     log, _ = logged_run(counting(1))
     saved = ["callback.on_checkpoint 0 RUNNING", "callback.on_trial_save 0 RUNNING"]
     assert log.lines == [*BEGIN, *reported(1), *saved, *completed(1), *END]
 
 
-def test_plug_ins_hear_an_error_with_retries_left_and_then_the_final_one() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_plug_ins_hear_an_error_with_retries_left_and_then_the_final_one():
+    def trainable(config):
         report({"n": 1})
         raise RuntimeError("no luck")
 
@@ -171,9 +167,9 @@ def test_plug_ins_hear_an_error_with_retries_left_and_then_the_final_one() -> No
     assert grid.num_errors == 1
 
 
-def test_plug_ins_hear_an_error_while_the_trial_is_set_up() -> None:
+def test_plug_ins_hear_an_error_while_the_trial_is_set_up():
     class Broken(Counter):
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config):
             raise RuntimeError("no luck")
 
     log, _ = logged_run(Broken)
@@ -189,8 +185,8 @@ def test_plug_ins_hear_an_error_while_the_trial_is_set_up() -> None:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_stop_trial_of_a_running_a_paused_and_a_pending_trial() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+def test_stop_trial_of_a_running_a_paused_and_a_pending_trial():
+    def decide(context, trial, result):
         if trial.number == 0 and result["n"] == 1:
             return "PAUSE"
         if trial.number == 1 and result["n"] == 2:
@@ -201,7 +197,7 @@ def test_stop_trial_of_a_running_a_paused_and_a_pending_trial() -> None:
     log = Log()
     scheduler = LoggingScheduler(log, decide)
     # The paused trial is not taken up again, and the search is ahead of the two trials that there is room for.
-    scheduler.choose_trial_to_run = lambda context: context.first_pending()  # type: ignore[method-assign]
+    scheduler.choose_trial_to_run = lambda context: context.first_pending()
     grid = fit(report_n(9), num_samples=3, scheduler=scheduler, callbacks=[LoggingCallback(log)])
     ends = [line for line in log.lines if "complete" in line or "remove" in line]
     assert ends == [
@@ -217,10 +213,10 @@ def test_stop_trial_of_a_running_a_paused_and_a_pending_trial() -> None:
 
 
 @pytest.mark.parametrize("answer", ["NOOP", "CONTINUE"])
-def test_requests_about_other_trials_are_carried_out_after_the_hook(answer: str) -> None:
-    seen: list[list[str]] = []
+def test_requests_about_other_trials_are_carried_out_after_the_hook(answer):
+    seen = []
 
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+    def decide(context, trial, result):
         if trial.number == 1 and result["n"] == 2:
             context.stop_trial(context.get_trials()[0])
             context.stop_trial(context.get_trials()[0])
@@ -237,8 +233,8 @@ def test_requests_about_other_trials_are_carried_out_after_the_hook(answer: str)
     ]
 
 
-def test_a_scheduler_may_stop_or_pause_the_reporting_trial_by_request() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+def test_a_scheduler_may_stop_or_pause_the_reporting_trial_by_request():
+    def decide(context, trial, result):
         if result["n"] == 1:
             context.pause_trial(trial)
         elif result["n"] == 3:
@@ -252,8 +248,8 @@ def test_a_scheduler_may_stop_or_pause_the_reporting_trial_by_request() -> None:
     assert len(grid[0].best_checkpoints) == 2, "the one of the pause, and the one at the end"
 
 
-def test_pause_trial_of_another_running_trial_waits_for_its_report() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+def test_pause_trial_of_another_running_trial_waits_for_its_report():
+    def decide(context, trial, result):
         if trial.number == 1 and result["n"] == 2:
             context.pause_trial(context.get_trials()[0])
         return "CONTINUE"
@@ -264,8 +260,8 @@ def test_pause_trial_of_another_running_trial_waits_for_its_report() -> None:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_a_pending_trial_can_be_paused_by_request() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+def test_a_pending_trial_can_be_paused_by_request():
+    def decide(context, trial, result):
         if trial.number == 0 and result["n"] == 1:
             context.pause_trial(context.get_trials()[1])
         return "CONTINUE"
@@ -278,7 +274,7 @@ def test_a_pending_trial_can_be_paused_by_request() -> None:
     assert grid.num_terminated == 3
 
 
-def test_stop_all_ends_every_trial_as_if_it_had_been_stopped() -> None:
+def test_stop_all_ends_every_trial_as_if_it_had_been_stopped():
     log = Log()
     stopper = LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines)
     scheduler = LoggingScheduler(log)
@@ -297,7 +293,7 @@ def test_stop_all_ends_every_trial_as_if_it_had_been_stopped() -> None:
     assert grid[0].metrics["done"] is True
 
 
-def test_stop_all_takes_a_last_checkpoint_of_a_class() -> None:
+def test_stop_all_takes_a_last_checkpoint_of_a_class():
     log = Log()
     fit(
         SavedCounter,
@@ -315,7 +311,7 @@ def test_stop_all_takes_a_last_checkpoint_of_a_class() -> None:
     ]
 
 
-def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
+def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts():
     log = Log()
     grid = fit(
         SavedCounter,
@@ -328,8 +324,8 @@ def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "abandon", "exploit"])
-def test_requests_do_not_delay_the_end_of_the_run(verb: str) -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+def test_requests_do_not_delay_the_end_of_the_run(verb):
+    def decide(context, trial, result):
         if result["n"] == 3:
             for other in context.get_live_trials():
                 if verb == "exploit":
@@ -352,7 +348,7 @@ def test_requests_do_not_delay_the_end_of_the_run(verb: str) -> None:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_waiting_trials_are_removed_when_stop_all_ends_the_run() -> None:
+def test_waiting_trials_are_removed_when_stop_all_ends_the_run():
     log = Log()
     grid = fit(
         report_n(9),
@@ -374,15 +370,15 @@ def test_waiting_trials_are_removed_when_stop_all_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize("fail_fast", [True, "raise"])
-def test_fail_fast_ends_the_others_with_all_hooks(fail_fast: bool | str) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_fail_fast_ends_the_others_with_all_hooks(fail_fast):
+    def trainable(config):
         for n in (1, 2, 3):
             if config["i"] == 1 and n == 2:
                 raise KeyError("no luck")
             report({"n": n})
 
     log = Log()
-    settings: dict[str, Any] = {"log": log, "num_samples": 2, "fail_fast": fail_fast}
+    settings = {"log": log, "num_samples": 2, "fail_fast": fail_fast}
     if fail_fast == "raise":
         with pytest.raises(KeyError, match="no luck"):
             logged_run(trainable, **settings)
@@ -400,25 +396,25 @@ def test_fail_fast_ends_the_others_with_all_hooks(fail_fast: bool | str) -> None
     ]
 
 
-def test_in_logical_order_a_save_takes_no_time() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> Decision:
+def test_in_logical_order_a_save_takes_no_time():
+    def decide(context, trial, result):
         heard.append(result["n"])
         return Decision("CONTINUE", save=trial.number == 0)
 
-    heard: list[int] = []
-    settings: dict[str, Any] = {"num_samples": 2, "max_concurrent_trials": 2, "deterministic": True}
+    heard = []
+    settings = {"num_samples": 2, "max_concurrent_trials": 2, "deterministic": True}
     fit(SavedCounter, {"end": 6}, scheduler=deciding(decide), **settings)
     assert heard == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
-def test_a_searcher_hears_the_last_result_of_a_trial_that_a_signal_has_ended() -> None:
+def test_a_searcher_hears_the_last_result_of_a_trial_that_a_signal_has_ended():
     log = Log()
     cut(report_n(4), {"i": 0}, results=3, how="SIGINT", search_alg=LoggingSearcher(log), max_concurrent_trials=1)
     assert log.of("searcher.on_trial_complete") == ["searcher.on_trial_complete 0 n=3"]
 
 
-def test_decision_during_a_save_waits_and_the_stronger_one_wins() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+def test_decision_during_a_save_waits_and_the_stronger_one_wins():
+    def decide(context, trial, result):
         if trial.number == 0 and result["n"] == 1:
             return Decision("CONTINUE", save=True)
         if trial.number == 1 and result["n"] == 1:
@@ -430,23 +426,23 @@ def test_decision_during_a_save_waits_and_the_stronger_one_wins() -> None:
     assert [result.metrics["n"] for result in grid] == [2, 2]
 
 
-def test_decision_is_recorded_before_the_worker_is_stopped() -> None:
+def test_decision_is_recorded_before_the_worker_is_stopped():
     """A driver that is killed in between would not know after a resume why the trial was where it is."""
-    last: list[str] = []
+    last = []
 
     class Noting(InlineTrialExecutor):
-        def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+        def stop(self, actor_id, grace_s, keep=False, dump=False):
             decisions = [record for record in journal_of() if "decision" in record or "status" in record]
             record = decisions[-1]
             last.append(f"{record['type']} {record.get('decision') or record.get('status')}")
             super().stop(actor_id, grace_s, keep, dump)
 
-    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def decide(context, trial, result):
         if trial.number == 0 and result["n"] == 3:
             context.exploit_trial(context.get_live_trials()[1], trial, {"seconds": 1.0})
         return "CONTINUE"
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, 9):
             clock.current.sleep(config["seconds"])
             report_state(n, {"n": n})

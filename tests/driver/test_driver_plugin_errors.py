@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from kit import RUN, PauseOnce, SavedCounter, fit, journal_of, listening, raiser, resume, run_path
 
@@ -28,7 +26,7 @@ class Failing(SavedCounter):
 
     failed: list[int]
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         if self.n == 3 and not self.failed:
             self.failed.append(1)
             raise RuntimeError("once")
@@ -36,20 +34,20 @@ class Failing(SavedCounter):
 
 
 class Always(Searcher):
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         return {"end": 6}
 
 
-def spoiled(base: type, hook: str, error: BaseException) -> Any:
+def spoiled(base, hook, error):
     """An instance of a subclass named `Spoiled` whose `hook` raises."""
     method = raiser(error)
     method.__name__ = hook
     return type("Spoiled", (base,), {hook: method})()
 
 
-def run_with(kind: str, hook: str, error: BaseException, executor: str = "inline") -> Any:
-    base: dict[str, type] = {"callback": Callback, "scheduler": PauseOnce, "searcher": Always, "stopper": Stopper}
-    settings: dict[str, Any] = {"search_alg": Always(), "scheduler": PauseOnce(), "callbacks": [], "stop": Stopper()}
+def run_with(kind, hook, error, executor="inline"):
+    base = {"callback": Callback, "scheduler": PauseOnce, "searcher": Always, "stopper": Stopper}
+    settings = {"search_alg": Always(), "scheduler": PauseOnce(), "callbacks": [], "stop": Stopper()}
     bad = spoiled(base[kind], hook, error)
     if kind == "callback":
         settings["callbacks"] = [bad]
@@ -95,7 +93,7 @@ HOOKS = [
 
 
 @pytest.mark.parametrize(("kind", "hook", "trial"), HOOKS)
-def test_the_error_names_the_hook_and_the_trial_and_the_run_can_go_on(kind: str, hook: str, trial: str) -> None:
+def test_the_error_names_the_hook_and_the_trial_and_the_run_can_go_on(kind, hook, trial):
     error = Bad("I am bad")
     with pytest.raises(TuneError) as caught:
         run_with(kind, hook, error)
@@ -110,7 +108,7 @@ def test_the_error_names_the_hook_and_the_trial_and_the_run_can_go_on(kind: str,
     assert grid.num_terminated == 2
 
 
-def resumed() -> Any:
+def resumed():
     """The run goes on with plug-ins that are well."""
     return resume(
         type("Failing", (Failing,), {"failed": [1]}),
@@ -122,17 +120,17 @@ def resumed() -> Any:
     )
 
 
-def journal_trial_prefix() -> str:
+def journal_trial_prefix():
     return next((record["trial"].rpartition("_")[0] for record in journal_of() if record["type"] == "trial"), "")
 
 
 @pytest.mark.parametrize("hook", ["on_trial_error", "on_trial_remove"])
 @pytest.mark.usefixtures("one_cpu")
-def test_the_error_names_each_hook_that_a_trials_end_calls(hook: str) -> None:
+def test_the_error_names_each_hook_that_a_trials_end_calls(hook):
     """The final failure, and the end of a trial that does not run."""
 
     class StopOthers(PauseOnce):
-        def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+        def on_trial_error(self, tune_controller, trial):
             for other in tune_controller.get_live_trials():
                 if other.status != "RUNNING":
                     tune_controller.stop_trial(other)
@@ -149,7 +147,7 @@ def test_the_error_names_each_hook_that_a_trials_end_calls(hook: str) -> None:
         )
 
 
-def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
+def test_the_wrapped_searcher_is_named_and_not_the_wrapper():
     bad = spoiled(Always, "suggest", Bad("I am bad"))
     with pytest.raises(TuneError, match=r"^Spoiled\.suggest raised Bad"):
         fit(SavedCounter, search_alg=ConcurrencyLimiter(bad, 2))
@@ -165,12 +163,10 @@ def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
         (Searcher, "suggest", [1, 2], "raised TypeError"),
     ],
 )
-def test_an_answer_of_another_type_than_the_hook_returns_ends_the_run(
-    base: type, hook: str, answer: Any, message: str
-) -> None:
+def test_an_answer_of_another_type_than_the_hook_returns_ends_the_run(base, hook, answer, message):
     """No decision, no trial, no configuration."""
 
-    def answering(self: Any, *arguments: Any) -> Any:
+    def answering(self, *arguments):
         return answer
 
     answering.__name__ = hook
@@ -189,7 +185,7 @@ def test_an_answer_of_another_type_than_the_hook_returns_ends_the_run(
         ("searcher", "on_trial_result", SystemExit(3), "inline"),
     ],
 )
-def test_base_exceptions_pass_through(kind: str, hook: str, error: BaseException, executor: str) -> None:
+def test_base_exceptions_pass_through(kind, hook, error, executor):
     with pytest.raises(type(error)) as caught:
         run_with(kind, hook, error, executor)
     assert caught.value is error
@@ -198,8 +194,8 @@ def test_base_exceptions_pass_through(kind: str, hook: str, error: BaseException
     assert [result.metrics["n"] for result in resumed()] == [6, 6]
 
 
-def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises() -> None:
-    ended: list[str] = []
+def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises():
+    ended = []
     last = listening(on_experiment_end=lambda trials, **info: ended.append("last"))
     with pytest.raises(TuneError, match=r"Spoiled\.on_experiment_end"):
         fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_experiment_end", Bad()), last])
@@ -209,14 +205,14 @@ def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises() -> None:
     assert ended == ["last", "last"]
 
 
-def test_the_error_names_a_callback_that_cannot_say_how_to_show_its_files() -> None:
+def test_the_error_names_a_callback_that_cannot_say_how_to_show_its_files():
     with pytest.raises(TuneError, match=r"Spoiled\.how_to_show raised Bad: oops") as caught:
         run_with("callback", "how_to_show", Bad("oops"))
     assert isinstance(caught.value.__cause__, Bad)
     assert [record["ending"] for record in journal_of(RUN) if record["type"] == "close"] == ["finished"]
 
 
-def test_wrong_type_of_scheduler_or_searcher_is_refused() -> None:
+def test_wrong_type_of_scheduler_or_searcher_is_refused():
     for name, value, text in (
         (
             "scheduler",
@@ -230,15 +226,15 @@ def test_wrong_type_of_scheduler_or_searcher_is_refused() -> None:
 
 
 @pytest.mark.parametrize("hook", ["setup", "should_report", "report", "trial_started", "trial_result", "trial_ended"])
-def test_a_reporter_that_raises_ends_the_run_with_its_error(hook: str) -> None:
+def test_a_reporter_that_raises_ends_the_run_with_its_error(hook):
     class Quiet(ProgressReporter):
-        def setup(self, *args: Any, **info: Any) -> None:
+        def setup(self, *args, **info):
             pass
 
-        def should_report(self, trials: Any, done: bool = False) -> bool:
+        def should_report(self, trials, done=False):
             return True
 
-        def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+        def report(self, trials, done, *sys_info):
             pass
 
     error = Bad("I am bad")

@@ -1,17 +1,13 @@
 """The return value of `fit`."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import counting, cut, fit, make_tuner, report_n, restore, run_path
 
 from minitune import (
     Result,
-    ResultGrid,
     TuneError,
     Tuner,
     grid_search,
@@ -25,7 +21,7 @@ from minitune.registry import get_env_creator
 SCORES = {0: [5.0, 1.0, 3.0], 1: [2.0, 4.0, 4.0], 2: [math.nan, 9.0, math.nan], 3: []}
 
 
-def scoring(config: dict[str, Any]) -> None:
+def scoring(config):
     for score in SCORES[config["i"]]:
         report({"eval": {"score": score}, "flag": True})
     if config["i"] == 3:
@@ -33,7 +29,7 @@ def scoring(config: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def grid() -> ResultGrid:
+def grid():
     return fit(scoring, {"i": grid_search([0, 1, 2, 3])}, metric=None)
 
 
@@ -49,11 +45,11 @@ def grid() -> ResultGrid:
         ("max", "last-5-avg", 1),
     ],
 )
-def test_a_grid_has_the_best_result_by_metric_and_mode(grid: ResultGrid, mode: str, scope: str, best: int) -> None:
+def test_a_grid_has_the_best_result_by_metric_and_mode(grid, mode, scope, best):
     assert grid.get_best_result("eval/score", mode, scope).config == {"i": best}
 
 
-def test_a_grid_counts_its_trials_and_errors(grid: ResultGrid) -> None:
+def test_a_grid_counts_its_trials_and_errors(grid):
     assert len(grid) == 4
     assert [result.config["i"] for result in grid] == [0, 1, 2, 3]
     assert (grid.num_errors, grid.num_terminated) == (1, 3)
@@ -72,17 +68,17 @@ def test_a_grid_counts_its_trials_and_errors(grid: ResultGrid) -> None:
         grid.get_best_result("eval/score", "best")
 
 
-def test_the_defaults_come_from_the_tune_config() -> None:
+def test_the_defaults_come_from_the_tune_config():
     grid = fit(scoring, {"i": grid_search([0, 1])}, metric="eval/score", mode="min")
     assert grid.get_best_result().config == {"i": 0}
     assert grid.get_best_result(mode="max").config == {"i": 1}
 
 
-def test_the_earlier_one_of_equal_results_is_best() -> None:
+def test_the_earlier_one_of_equal_results_is_best():
     assert fit(report_n(2), num_samples=3).get_best_result("n", "max").metrics["trial_id"].endswith("00000")
 
 
-def test_a_result_has_metrics_configuration_and_checkpoints() -> None:
+def test_a_result_has_metrics_configuration_and_checkpoints():
     (result,) = fit(counting(2), {"x": 3})
     text = repr(result)
     assert text.startswith("Result(metrics={'n': 2, 'done': True, 'trial_id': '")
@@ -95,20 +91,20 @@ def test_a_result_has_metrics_configuration_and_checkpoints() -> None:
     assert result.checkpoint == result.best_checkpoints[-1][0]
 
 
-def test_no_trial_runs_in_the_results_of_a_run_without_a_driver() -> None:
+def test_no_trial_runs_in_the_results_of_a_run_without_a_driver():
     cut(counting(9), {"i": 1}, results=2)
     assert [trial.state for trial in restore(counting(9)).get_results()._run.trials] == ["interrupted"]
     assert [trial.state for trial in ExperimentAnalysis(run_path()).trials] == ["interrupted"]
 
 
-def test_get_results_gives_what_fit_returned() -> None:
+def test_get_results_gives_what_fit_returned():
     tuner = make_tuner(report_n(1))
     with pytest.raises(RuntimeError):
         tuner.get_results()
     assert tuner.fit() is tuner.get_results()
 
 
-def test_wrong_trainable_or_space_is_refused_early() -> None:
+def test_wrong_trainable_or_space_is_refused_early():
     with pytest.raises(TuneError):
         Tuner()
     with pytest.raises(TuneError):
@@ -124,8 +120,8 @@ def test_wrong_trainable_or_space_is_refused_early() -> None:
 
 
 @pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])
-def test_an_int_that_no_float_can_hold_counts_as_infinite(mode: str, best: int) -> None:
-    def huge(config: dict[str, Any]) -> None:
+def test_an_int_that_no_float_can_hold_counts_as_infinite(mode, best):
+    def huge(config):
         for n in range(3):
             report({"x": config["x"], "n": n, "whole": 10**400 if n else 1.5})
 
@@ -139,8 +135,8 @@ def test_an_int_that_no_float_can_hold_counts_as_infinite(mode: str, best: int) 
 
 
 @pytest.mark.parametrize("executor", ["local", "inline"])
-def test_a_trial_finds_the_creator_of_the_environment_that_its_config_names(executor: str) -> None:
-    def make(config: dict[str, Any]) -> dict[str, Any]:
+def test_a_trial_finds_the_creator_of_the_environment_that_its_config_names(executor):
+    def make(config):
         return {"made": get_env_creator(config["env"])({"size": 3})}
 
     prefix = "big"

@@ -1,14 +1,10 @@
 """A run that was cut short goes on where it was, and one that was not has nothing left to do."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal
 from collections import Counter as Tally
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -41,7 +37,6 @@ from minitune import (
     ConcurrencyLimiter,
     FIFOScheduler,
     Searcher,
-    Trial,
     TuneError,
     Tuner,
     grid_search,
@@ -61,14 +56,14 @@ SPACE = {"x": uniform(0, 1), "i": grid_search([0, 1, 2])}
 
 
 @pytest.mark.parametrize("trainable", [counting(3), report_n(3), lambda config: None])
-def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) -> None:
-    trainable.__name__ = "trainable"  # type: ignore[attr-defined]
+def test_a_finished_run_has_nothing_left_to_do(trainable):
+    trainable.__name__ = "trainable"
     spy = Spy()
     before = fit(trainable, SPACE, num_samples=2, callbacks=[spy])
     files = files_below(run_path(), without=NOT_THE_SAME)
     analyses = [trial.metric_analysis for trial in spy.trials]
 
-    def never(config: dict[str, Any]) -> None:
+    def never(config):
         raise AssertionError("nothing is left to run")
 
     never.__name__ = "trainable"
@@ -83,13 +78,13 @@ def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) ->
     assert not after.interrupted
 
 
-def test_what_a_scheduler_adds_to_a_result_that_it_is_told_again_is_no_metric() -> None:
-    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+def test_what_a_scheduler_adds_to_a_result_that_it_is_told_again_is_no_metric():
+    def decide(context, trial, result):
         told.append(result["n"])
         result["added"] = 1
         return "CONTINUE"
 
-    told: list[int] = []
+    told = []
     cut(counting(4), {"i": 1}, results=2, scheduler=deciding(decide))
     for state in run_path().glob("plugins-*"):  # so it hears all from the journal
         state.unlink()
@@ -100,10 +95,10 @@ def test_what_a_scheduler_adds_to_a_result_that_it_is_told_again_is_no_metric() 
 
 
 @pytest.mark.parametrize("how", ["stopper", "time budget", "fail fast"])
-def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
-    runs: list[int] = []
+def test_a_run_that_was_ended_for_good_stays_ended(how):
+    runs = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         runs.append(1)
         for n in range(1, 9):
             clock.current.sleep(1)
@@ -111,7 +106,7 @@ def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
                 raise ValueError("no luck")
             report({"n": n})
 
-    settings: dict[str, Any] = {
+    settings = {
         "stopper": {"stop": EndAfter(4)},
         "time budget": {"time_budget_s": 5},
         "fail fast": {"fail_fast": True},
@@ -128,11 +123,11 @@ def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
 
 
 @pytest.mark.parametrize(("how", "after"), [("raise", 1), ("exit", 7), ("SIGINT", 20)])
-def test_the_rest_is_done_and_nothing_twice(how: str, after: int) -> None:
-    runs: Tally[float] = Tally()
-    reports: Tally[tuple[float, int]] = Tally()
+def test_the_rest_is_done_and_nothing_twice(how, after):
+    runs = Tally()
+    reports = Tally()
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         runs[config["x"]] += 1
         for n in range(restored_state() + 1, 5):
             reports[config["x"], n] += 1
@@ -167,16 +162,16 @@ def test_the_rest_is_done_and_nothing_twice(how: str, after: int) -> None:
 
 @pytest.mark.parametrize("kind", [SavedCounter, Counter])
 @pytest.mark.parametrize("how", ["raise", "SIGINT"])
-def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
-    steps: Tally[int] = Tally()
+def test_classes_go_on_from_their_checkpoints(kind, how):
+    steps = Tally()
 
-    class Kind(kind):  # type: ignore[misc, valid-type]  # one of two
-        def step(self) -> dict[str, Any]:
-            result: dict[str, Any] = super().step()
+    class Kind(kind):
+        def step(self):
+            result = super().step()
             steps[result["n"]] += 1
             return result
 
-    settings: dict[str, Any] = {}
+    settings = {}
     if kind is SavedCounter:
         settings["checkpoint_frequency"] = 2
     cut(Kind, {"end": 6}, results=5, how=how, **settings)
@@ -191,9 +186,9 @@ def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
         assert repeated == [], "an interrupt saves a class after its step"
 
 
-def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended() -> None:
+def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended():
     class Kind(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n == 1:
                 os.kill(os.getpid(), signal.SIGINT)
             return super().step()
@@ -208,15 +203,15 @@ def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended() -> None:
 # -- what plug-ins hear -----------------------------------------------------------------------------------------------
 
 
-def told(log: Log) -> list[str]:
+def told(log):
     """What searcher and scheduler have learned, without what a restart adds."""
     return [line for line in log.lines if line.startswith(("searcher.", "scheduler."))]
 
 
 @pytest.mark.parametrize("how", ["raise", "SIGINT"])
 @pytest.mark.parametrize("limited", [False, True])
-def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: str, limited: bool) -> None:
-    def searcher(log: Log) -> Any:
+def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how, limited):
+    def searcher(log):
         return ConcurrencyLimiter(LoggingSearcher(log), 2) if limited else LoggingSearcher(log)
 
     first, second = Log(), Log()
@@ -251,14 +246,14 @@ def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: st
 
 
 @pytest.mark.parametrize("how", ["raise", "SIGINT"])
-def test_fresh_searcher_does_not_hear_results_that_stopped_a_trial(how: str) -> None:
+def test_fresh_searcher_does_not_hear_results_that_stopped_a_trial(how):
     """For the result comes to it with the end of that trial; but it hears one before a stop from elsewhere."""
 
-    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def decide(context, trial, result):
         return "STOP" if trial.number == 0 and result["n"] == 2 else "CONTINUE"
 
     first, second = Log(), Log()
-    settings: dict[str, Any] = {"num_samples": 3, "max_concurrent_trials": 1}
+    settings = {"num_samples": 3, "max_concurrent_trials": 1}
     cut(
         counting(3),
         None,
@@ -278,19 +273,17 @@ def test_fresh_searcher_does_not_hear_results_that_stopped_a_trial(how: str) -> 
     assert [line for line in told(first) if " 0 " in line] == [line for line in told(second) if " 0 " in line]
 
 
-def test_callbacks_of_a_resumed_run_hear_only_results_that_were_not_on_record() -> None:
+def test_callbacks_of_a_resumed_run_hear_only_results_that_were_not_on_record():
     cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=1)
-    heard: list[tuple[int, int]] = []
+    heard = []
     spy = Spy(lambda trial, result: heard.append((trial.number, result["n"])))
     resume(counting(3), callbacks=[spy])
     assert heard == [(1, 1), (1, 2), (1, 3)], "the report that was cut off has not been recorded"
 
 
-def test_changed_searcher_does_not_change_recorded_trials(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_changed_searcher_does_not_change_recorded_trials(caplog):
     class Other(LoggingSearcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"i": super().suggest(trial_id)["i"] + 100}
 
     cut(counting(2), None, results=3, search_alg=LoggingSearcher(Log()), num_samples=4, max_concurrent_trials=1)
@@ -306,22 +299,22 @@ class Elementwise:
 
     shape = (2,)
 
-    def __init__(self, *values: float):
+    def __init__(self, *values):
         self.values = values
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other):
         assert isinstance(other, Elementwise)
         return Elementwise(*(one == another for one, another in zip(self.values, other.values, strict=True)))
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other):
         assert isinstance(other, Elementwise)
         return Elementwise(*(one != another for one, another in zip(self.values, other.values, strict=True)))
 
-    def __bool__(self) -> bool:
+    def __bool__(self):
         raise ValueError("the truth value of an array is ambiguous")
 
 
-def test_a_configuration_with_an_array_or_nan_is_known_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_configuration_with_an_array_or_nan_is_known_again(caplog):
     space = {"i": grid_search([0, 1]), "array": Elementwise(1, 2), "nan": math.nan}
     cut(counting(2), space, results=3, max_concurrent_trials=1)
     grid = resume(counting(2), callbacks=())
@@ -329,13 +322,13 @@ def test_a_configuration_with_an_array_or_nan_is_known_again(caplog: pytest.LogC
     assert "proposes another configuration" not in caplog.text
 
 
-def test_a_searcher_that_hesitates_is_asked_again() -> None:
+def test_a_searcher_that_hesitates_is_asked_again():
     class Hesitant(Searcher):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.asked = 0
 
-        def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        def suggest(self, trial_id):
             self.asked += 1
             return {"i": self.asked // 3} if self.asked % 3 == 0 else None
 
@@ -345,7 +338,7 @@ def test_a_searcher_that_hesitates_is_asked_again() -> None:
     assert len({result.metrics["trial_id"] for result in grid}) == 5
 
 
-def test_a_limit_of_the_search_still_holds_after_a_resume() -> None:
+def test_a_limit_of_the_search_still_holds_after_a_resume():
     cut(counting(3), SPACE, results=7, num_samples=3, search_alg=BasicVariantGenerator(max_concurrent=2))
     spy = Spy()
     grid = resume(counting(3), callbacks=[spy])
@@ -354,39 +347,39 @@ def test_a_limit_of_the_search_still_holds_after_a_resume() -> None:
 
 
 @pytest.mark.parametrize(("how", "after"), [("raise", 3), ("SIGINT", 15)])
-def test_paused_trials_are_taken_up_again(how: str, after: int) -> None:
-    settings: dict[str, Any] = {"num_samples": 4, "max_concurrent_trials": 2}
+def test_paused_trials_are_taken_up_again(how, after):
+    settings = {"num_samples": 4, "max_concurrent_trials": 2}
     cut(SavedCounter, {"end": 5}, results=after, how=how, scheduler=LastFirst(), **settings)
     grid = resume(SavedCounter, callbacks=(), scheduler=LastFirst(), **settings)
     assert [result.metrics["n"] for result in grid] == [5] * 4
 
 
-def test_recorded_request_of_the_scheduler_is_not_repeated() -> None:
+def test_recorded_request_of_the_scheduler_is_not_repeated():
     """Replaying its hooks makes a scheduler ask again; what was done then must not be done a second time now."""
 
-    def pause_the_other(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def pause_the_other(context, trial, result):
         if trial.number == 0 and result["n"] == 1:
             context.pause_trial(context.get_trials()[1])
         return "CONTINUE"
 
-    starts: list[int] = []
+    starts = []
     watch = listening(on_trial_start=lambda trial, **info: starts.append(trial.number))
-    settings: dict[str, Any] = {"num_samples": 2, "checkpoint_frequency": 1}
+    settings = {"num_samples": 2, "checkpoint_frequency": 1}
     cut(SavedCounter, {"end": 6}, results=7, scheduler=deciding(pause_the_other), **settings)
     grid = resume(SavedCounter, callbacks=[watch], scheduler=deciding(pause_the_other), **settings)
     assert [result.metrics["n"] for result in grid] == [6, 6]
     assert sorted(starts) == [0, 1], "each was started once"
 
 
-def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
-    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+def test_an_exploit_that_was_cut_off_is_still_carried_out():
+    def exploit(context, trial, result):
         if trial.number == 1 and result["n"] == 1:
             return Decision("PAUSE", exploit=(context.get_trials()[0], {"i": "given"}))
         return "CONTINUE"
 
-    starts: list[tuple[Any, int]] = []
+    starts = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         starts.append((config["i"], restored_state()))
         for n in range(restored_state() + 1, 7):
             if config["i"] == "given" and n < 6:
@@ -394,7 +387,7 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
             else:
                 report_state(n, {"n": n})
 
-    def cut_off(trial: Trial, **info: Any) -> None:
+    def cut_off(trial, **info):
         if trial.attempt.number == 2:
             raise CutOff
 
@@ -410,13 +403,13 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
     assert [result.metrics["n"] for result in grid] == [6, 6]
 
 
-def test_last_request_of_the_scheduler_is_carried_out() -> None:
-    def stop_the_other(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+def test_last_request_of_the_scheduler_is_carried_out():
+    def stop_the_other(context, trial, result):
         if trial.number == 0 and result["n"] == 3:
             context.stop_trial(context.get_trials()[1])
         return "CONTINUE"
 
-    def cut_off(trial: Trial, **info: Any) -> None:
+    def cut_off(trial, **info):
         """The result is on record; what was asked for because of it has not been done."""
         if trial.number == 0 and trial.last_result["n"] == 3:
             raise CutOff
@@ -432,7 +425,7 @@ def test_last_request_of_the_scheduler_is_carried_out() -> None:
 # -- failed trials ----------------------------------------------------------------------------------------------------
 
 
-def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
+def test_failed_trials_go_on_from_their_checkpoints_if_wanted():
     bad = [0, 2]
     first = fit(counting(5, bad=bad, at=3), SPACE, scheduler=FIFOScheduler())
     assert first.num_errors == 2
@@ -454,7 +447,7 @@ def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
     assert [result.metrics for result in fourth] == [result.metrics for result in third]
 
 
-def stop_others(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+def stop_others(context, trial, result):
     """Stop all others as soon as a trial reports."""
     for other in context.get_live_trials():
         if other is not trial:
@@ -462,7 +455,7 @@ def stop_others(context: Any, trial: Trial, result: dict[str, Any]) -> str:
     return "CONTINUE"
 
 
-def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
+def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again():
     fit(counting(5, bad=[0, 1, 2], at=3), SPACE)
     stopped = resume(
         counting(5, bad=[], at=3), resume_errored=True, max_concurrent_trials=1, scheduler=deciding(stop_others)
@@ -473,7 +466,7 @@ def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
     assert [result.metrics for result in again] == [result.metrics for result in stopped]
 
 
-def test_a_waiting_trial_is_stopped_after_a_resume() -> None:
+def test_a_waiting_trial_is_stopped_after_a_resume():
     """The second driver stops a trial that had a worker only under the first; a third one must not mistake that."""
     cut(counting(5), None, results=4, num_samples=2)
     first = resume(counting(5), callbacks=(), max_concurrent_trials=1, scheduler=deciding(stop_others))
@@ -484,10 +477,10 @@ def test_a_waiting_trial_is_stopped_after_a_resume() -> None:
     assert log.of("scheduler.on_trial_remove") == ["scheduler.on_trial_remove 1 PENDING"]
 
 
-def test_retries_start_anew_with_each_resume() -> None:
-    attempts: list[int] = []
+def test_retries_start_anew_with_each_resume():
+    attempts = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         attempts.append(1)
         raise ValueError("no luck")
 
@@ -500,7 +493,7 @@ def test_retries_start_anew_with_each_resume() -> None:
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_mismatch_with_the_run_is_refused(tmp_path: Path) -> None:
+def test_mismatch_with_the_run_is_refused(tmp_path):
     fit(counting(1), SPACE)
     with pytest.raises(ValueError, match="'counter'"):
         resume(report_n(1))
@@ -511,9 +504,9 @@ def test_mismatch_with_the_run_is_refused(tmp_path: Path) -> None:
     assert not Tuner.can_restore(tmp_path)
 
 
-def test_trial_ended_before_its_worker_was_ready_never_ran() -> None:
+def test_trial_ended_before_its_worker_was_ready_never_ran():
     class StopsTheFirst(LoggingScheduler):
-        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        def choose_trial_to_run(self, tune_controller):
             if not self.log.of("scheduler.on_trial_remove") and len(tune_controller.get_trials()) > 1:
                 tune_controller.stop_trial(tune_controller.get_trials()[0])  # its worker starts in this turn
             return super().choose_trial_to_run(tune_controller)
@@ -528,7 +521,7 @@ def test_trial_ended_before_its_worker_was_ready_never_ran() -> None:
         assert not [line for line in log.of("scheduler.on_trial_complete") if line.split()[1] == "0"]
 
 
-def test_a_new_run_under_the_name_of_a_killed_one_tells_how_to_continue_that(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_run_under_the_name_of_a_killed_one_tells_how_to_continue_that(caplog):
     cut(report_n(2), results=3, num_samples=4, max_concurrent_trials=1)
     caplog.clear()
     grid = fit(report_n(2), num_samples=1)
@@ -537,15 +530,13 @@ def test_a_new_run_under_the_name_of_a_killed_one_tells_how_to_continue_that(cap
     assert text == f"{run_path().name} has failed with 3 of 4 trials left: `minitune resume {run_path()}` continues it"
 
 
-def test_a_new_run_under_the_name_of_one_that_has_ended_tells_nothing_of_a_resume(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_new_run_under_the_name_of_one_that_has_ended_tells_nothing_of_a_resume(caplog):
     fit(report_n(2))
     fit(report_n(2))
     assert "trials left" not in caplog.text
 
 
-def test_a_new_run_starts_although_the_earlier_one_of_its_name_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_run_starts_although_the_earlier_one_of_its_name_cannot_be_read(caplog):
     cut(report_n(2), results=3, num_samples=4)
     (run_path() / "journal").write_bytes(b"damage\n" * 3)
     run_path("file").write_text("no run")

@@ -1,9 +1,5 @@
 """The calls that searchers get; configurations that trials change; seeds."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from kit import (
     Counter,
@@ -24,7 +20,6 @@ from minitune import (
     ConcurrencyLimiter,
     FIFOScheduler,
     Searcher,
-    Trial,
     choice,
     grid_search,
     report,
@@ -34,12 +29,12 @@ from minitune import (
 from minitune.base import clock
 
 
-def ends(log: Log) -> list[str]:
+def ends(log):
     """The trials whose end the searcher was told of."""
     return sorted(line.split()[1 if "error" not in line else 2] for line in log.of("searcher.on_trial_complete"))
 
 
-def mixed(config: dict[str, Any]) -> None:
+def mixed(config):
     """Trials that end in all ways, by number."""
     kind = config["i"] % 5
     for n in range(1, 5):
@@ -54,10 +49,10 @@ def mixed(config: dict[str, Any]) -> None:
 class PauseOrStop(FIFOScheduler):
     """Pauses once, and stops trials whose number ends in 4."""
 
-    def __init__(self) -> None:
-        self.paused: set[str] = set()
+    def __init__(self):
+        self.paused = set()
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         if trial.trial_id not in self.paused:
             self.paused.add(trial.trial_id)
             return self.PAUSE
@@ -65,7 +60,7 @@ class PauseOrStop(FIFOScheduler):
 
 
 @pytest.mark.parametrize("wrap", [lambda searcher: searcher, lambda searcher: ConcurrencyLimiter(searcher, 3)])
-def test_each_suggestion_is_told_of_exactly_once_however_its_trial_ends(wrap: Any) -> None:
+def test_each_suggestion_is_told_of_exactly_once_however_its_trial_ends(wrap):
     log = Log()
     fit(
         mixed,
@@ -79,7 +74,7 @@ def test_each_suggestion_is_told_of_exactly_once_however_its_trial_ends(wrap: An
 
 
 @pytest.mark.parametrize("how", ["stop_all", "time budget", "fail fast", "callback"])
-def test_also_when_the_run_is_cut_short(how: str) -> None:
+def test_also_when_the_run_is_cut_short(how):
     log = Log()
 
     stopper = LoggingStopper(Log(), stop_all_when=lambda: len(log.of("searcher.on_trial_result")) > 5)
@@ -87,13 +82,13 @@ def test_also_when_the_run_is_cut_short(how: str) -> None:
     class Stubborn(FIFOScheduler):
         """Leaves a paused trial and a few pending ones behind."""
 
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        def on_trial_result(self, tune_controller, trial, result):
             return self.PAUSE if trial.number == 0 else self.CONTINUE
 
-        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-            return tune_controller.first_pending()  # type: ignore[no-any-return]
+        def choose_trial_to_run(self, tune_controller):
+            return tune_controller.first_pending()
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(1, 30):
             clock.current.sleep(1)
             if how == "fail fast" and config["i"] == 2 and n == 4:
@@ -114,9 +109,9 @@ def test_also_when_the_run_is_cut_short(how: str) -> None:
     assert len(grid) == len(log.of("searcher.suggest"))
 
 
-def test_a_run_that_its_stopper_ends_at_once_starts_no_trial() -> None:
+def test_a_run_that_its_stopper_ends_at_once_starts_no_trial():
     """It is asked before the first wait: a time budget begins then, even if the cluster has no room for any trial."""
-    started: list[Any] = []
+    started = []
 
     grid = fit(started.append, num_samples=3, stop=LoggingStopper(Log(), stop_all_when=lambda: True))
 
@@ -124,13 +119,13 @@ def test_a_run_that_its_stopper_ends_at_once_starts_no_trial() -> None:
     assert not grid.num_terminated
 
 
-def test_none_means_later_and_finished_means_the_end() -> None:
+def test_none_means_later_and_finished_means_the_end():
     class Hesitant(Searcher):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.asked = 0
 
-        def suggest(self, trial_id: str) -> Any:
+        def suggest(self, trial_id):
             self.asked += 1
             if self.asked > 12:
                 return self.FINISHED
@@ -141,7 +136,7 @@ def test_none_means_later_and_finished_means_the_end() -> None:
     assert grid.num_terminated == 4
 
 
-def test_a_searcher_is_asked_when_its_suggestion_can_start_and_not_before() -> None:
+def test_a_searcher_is_asked_when_its_suggestion_can_start_and_not_before():
     """Until then it may hear of one more result."""
     log = Log()
     wide = with_resources(report_n(1), {"cpu": 4})
@@ -150,21 +145,21 @@ def test_a_searcher_is_asked_when_its_suggestion_can_start_and_not_before() -> N
     assert [line.split()[0].rpartition(".")[2] for line in order] == ["suggest", "on_trial_complete"] * 3
 
 
-def test_the_searcher_hears_the_flat_results_and_the_last_one_at_the_end() -> None:
-    heard: list[Any] = []
+def test_the_searcher_hears_the_flat_results_and_the_last_one_at_the_end():
+    heard = []
 
     class Listening(Searcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"x": 1}
 
-        def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        def on_trial_result(self, trial_id, result):
             heard.append(result["eval/loss"])
 
-        def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        def on_trial_complete(self, trial_id, result=None, error=False):
             assert result is not None
             heard.append((result["eval/loss"], result["done"], error))
 
-    def trainable(config: dict[str, Any]) -> dict[str, Any]:
+    def trainable(config):
         report({"eval": {"loss": 3}})
         return {"eval": {"loss": 2}}
 
@@ -172,7 +167,7 @@ def test_the_searcher_hears_the_flat_results_and_the_last_one_at_the_end() -> No
     assert heard == [3, 2, (2, True, False)]
 
 
-def test_a_searcher_with_a_space_of_its_own_allows_no_domains_beside_it() -> None:
+def test_a_searcher_with_a_space_of_its_own_allows_no_domains_beside_it():
     with pytest.raises(ValueError, match="x"):
         fit(Counter, {"x": uniform(0, 1), "end": 1}, search_alg=LoggingSearcher(Log()))
     grid = fit(Counter, {"end": 1}, search_alg=LoggingSearcher(Log()), num_samples=2, name="constants")
@@ -182,14 +177,14 @@ def test_a_searcher_with_a_space_of_its_own_allows_no_domains_beside_it() -> Non
 # -- configurations -------------------------------------------------------------------------------------------------
 
 
-def test_change_of_a_config_in_a_trial_stays_there() -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_change_of_a_config_in_a_trial_stays_there():
+    def trainable(config):
         config["x"] = "spoilt"
         config["nested"]["list"].append(99)
         report({"n": 1})
 
     class Spoiling(SavedCounter):
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config):
             super().setup(config)
             config["nested"]["list"].append(99)
             config["x"] = "spoilt"
@@ -204,7 +199,7 @@ def test_change_of_a_config_in_a_trial_stays_there() -> None:
     assert space == {"x": {"grid_search": [1, 2]}, "nested": {"list": [0]}, "end": 1}
 
 
-def test_trials_do_not_share_mutable_values() -> None:
+def test_trials_do_not_share_mutable_values():
     edit = listening(on_trial_start=lambda trial, **info: trial.config["nested"]["list"].append(trial.number))
     space = {"nested": {"list": [0]}, "x": grid_search([1, 2, 3])}
     grid = fit(report_n(1), space, callbacks=[edit], max_concurrent_trials=1)
@@ -213,17 +208,17 @@ def test_trials_do_not_share_mutable_values() -> None:
     assert space["nested"] == {"list": [0]}
 
 
-def test_objects_in_the_space_arrive_as_they_are() -> None:
+def test_objects_in_the_space_arrive_as_they_are():
     class Thing:
-        def __init__(self, name: str):
+        def __init__(self, name):
             self.name = name
 
-    seen: list[str] = []
+    seen = []
     fit(lambda config: seen.append(config["thing"].name), {"thing": grid_search([Thing("a"), Thing("b")])})
     assert seen == ["a", "b"]
 
 
-def test_a_tuner_can_fit_twice() -> None:
+def test_a_tuner_can_fit_twice():
     tuner = make_tuner(report_n(1), {"x": grid_search([1, 2])})
     first, second = tuner.fit(), tuner.fit()
     assert first.experiment_path != second.experiment_path
@@ -238,11 +233,11 @@ def test_a_tuner_can_fit_twice() -> None:
 SPACE = {"a": uniform(0, 1), "b": choice(["x", "y", "z"]), "c": grid_search([1, 2])}
 
 
-def three_configs(**tune: Any) -> list[dict[str, Any]]:
+def three_configs(**tune):
     return [result.config for result in fit(report_n(1), SPACE, num_samples=3, **tune)]
 
 
-def test_a_seed_fixes_the_configurations() -> None:
+def test_a_seed_fixes_the_configurations():
     assert three_configs(seed=1) == three_configs(seed=1)
     assert three_configs(seed=1) != three_configs(seed=2)
     assert three_configs(seed=1) != three_configs(seed=1, search_alg=BasicVariantGenerator(random_state=3))

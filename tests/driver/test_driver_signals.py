@@ -1,14 +1,10 @@
 """Workers that end by a signal: SIGTERM, SIGINT and SIGHUP may be meant for the whole run, so their trials go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Log, LoggingCallback, LoggingScheduler, fit, journal_of
@@ -16,18 +12,18 @@ from kit import Log, LoggingCallback, LoggingScheduler, fit, journal_of
 from minitune import get_context, grid_search, report
 
 
-def _kill(number: int) -> None:
+def _kill(number):
     os.kill(os.getpid(), number)
     while True:
         time.sleep(0.05)
 
 
-LOST: dict[str, tuple[Callable[[], Any], str]] = {
+LOST = {
     "SIGTERM": (lambda: _kill(signal.SIGTERM), "SIGTERM (15)"),
     "SIGHUP": (lambda: _kill(signal.SIGHUP), "SIGHUP (1)"),
     "SIGINT": (lambda: _kill(signal.SIGINT), "KeyboardInterrupt"),
 }
-FAILED: dict[str, tuple[Callable[[], Any], str]] = {
+FAILED = {
     "SIGKILL": (lambda: _kill(signal.SIGKILL), "SIGKILL (9)"),
     "SIGUSR1": (lambda: _kill(signal.SIGUSR1), "SIGUSR1 (10)"),
     "SIGSEGV": (lambda: _kill(signal.SIGSEGV), "SIGSEGV"),
@@ -36,7 +32,7 @@ FAILED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-def statuses_of(number: int) -> list[str]:
+def statuses_of(number):
     """The statuses of a trial on record after it began to run, each with its cause."""
     records = journal_of()
     [trial_id] = [record["trial"] for record in records if record["type"] == "trial" and record["number"] == number]
@@ -45,11 +41,11 @@ def statuses_of(number: int) -> list[str]:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_worker_ended_by_a_signal_is_lost_at_most_twice_in_a_row() -> None:
+def test_worker_ended_by_a_signal_is_lost_at_most_twice_in_a_row():
     """Others are failures, and are recorded at once."""
     ways = {**LOST, **FAILED}
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"n": 1, "attempt": get_context().get_attempt()})
         if config["way"] in ways and get_context().get_attempt() < config["good"]:
             ways[config["way"]][0]()

@@ -1,12 +1,8 @@
 """Stop criteria in all their forms, and results that lack the metric."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import EndAfter, SavedCounter, counting, fit, report_n, restore, resume, virtual_executor
@@ -16,7 +12,6 @@ from minitune import (
     FIFOScheduler,
     Searcher,
     Stopper,
-    Trial,
     TuneError,
     grid_search,
     report,
@@ -26,13 +21,13 @@ from minitune.base import clock
 from minitune.stopper import CombinedStopper, FunctionStopper, MaximumIterationStopper
 
 
-def falling(config: dict[str, Any]) -> None:
+def falling(config):
     for n in range(1, 10):
         report({"n": n, "eval": {"loss": 1 / n}})
 
 
 class AfterSix(Stopper):
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id, result):
         return bool(result["n"] >= 6)
 
 
@@ -57,24 +52,24 @@ class AfterSix(Stopper):
         ([AfterSix(), {"n": 8}, lambda trial_id, result: False], 6),
     ],
 )
-def test_a_trial_stops_at_its_criterion(stop: Any, last: int) -> None:
+def test_a_trial_stops_at_its_criterion(stop, last):
     grid = fit(falling, num_samples=2, stop=stop)
     assert [result.metrics["n"] for result in grid] == [last, last]
     assert [result.metrics["done"] for result in grid] == [True, True]
 
 
 @pytest.mark.parametrize("stop", [{"a": {"b": {}}}, {"a": ("~", 1)}, 7, [3], AfterSix, {"a": None}])
-def test_nonsense_is_refused_before_anything_runs(stop: Any) -> None:
-    started: list[int] = []
+def test_nonsense_is_refused_before_anything_runs(stop):
+    started = []
     with pytest.raises(ValueError):
         fit(lambda config: started.append(1), stop=stop)
     assert not started
 
 
 @pytest.mark.parametrize("trainable", [counting(9), SavedCounter])
-def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable: Any) -> None:
+def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable):
     class PausesAllOthers(FIFOScheduler):
-        def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        def on_trial_complete(self, tune_controller, trial, result):
             for other in tune_controller.get_live_trials():
                 if other is not trial:
                     tune_controller.pause_trial(other)
@@ -90,10 +85,10 @@ def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable: Any) -> None
     assert grid.num_terminated == 3
 
 
-def test_the_stop_runs_the_finally_blocks_of_the_trial() -> None:
-    unwound: list[int] = []
+def test_the_stop_runs_the_finally_blocks_of_the_trial():
+    unwound = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         n = 0
         try:
             while True:
@@ -109,12 +104,12 @@ def test_the_stop_runs_the_finally_blocks_of_the_trial() -> None:
 # -- the metric ----------------------------------------------------------------------------------------------------
 
 
-def sometimes(config: dict[str, Any]) -> None:
+def sometimes(config):
     for n in (1, 2):
         report({"eval": {"loss": n}} if config["good"] else {"evall": {"loss": n}, "acc": 1})
 
 
-def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry() -> None:
+def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry():
     grid = fit(
         sometimes,
         {"good": grid_search([True, False, True])},
@@ -129,8 +124,8 @@ def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry() ->
     assert grid.get_best_result().metrics["eval"]["loss"] == 2
 
 
-def test_a_text_as_the_metric_fails_only_its_trial_and_at_once() -> None:
-    def reports(config: dict[str, Any]) -> None:
+def test_a_text_as_the_metric_fails_only_its_trial_and_at_once():
+    def reports(config):
         report({"eval": {"loss": config["loss"]}})
         report({"eval": {"loss": 1}})
 
@@ -142,16 +137,16 @@ def test_a_text_as_the_metric_fails_only_its_trial_and_at_once() -> None:
 
 
 @pytest.mark.parametrize("who", ["scheduler", "searcher"])
-def test_the_metric_of_scheduler_and_searcher_counts_too(who: str) -> None:
+def test_the_metric_of_scheduler_and_searcher_counts_too(who):
     class Metrical(FIFOScheduler):
-        def __init__(self) -> None:
+        def __init__(self):
             self._metric, self._mode = "eval/loss", "min"
 
     class Always(Searcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"good": int(trial_id[-1]) != 1}
 
-    settings: dict[str, Any] = (
+    settings = (
         {"scheduler": Metrical(), "search_alg": Always()}
         if who == "scheduler"
         else {"search_alg": Always(metric="eval/loss", mode="min")}
@@ -160,12 +155,12 @@ def test_the_metric_of_scheduler_and_searcher_counts_too(who: str) -> None:
     assert [result.error is None for result in grid] == [True, False, True]
 
 
-ONE_BY_ONE: dict[str, Any] = {"metric": "eval/loss", "mode": "min", "max_concurrent_trials": 1}
+ONE_BY_ONE = {"metric": "eval/loss", "mode": "min", "max_concurrent_trials": 1}
 NEVER_REPORTED = "2 trials have failed without a metric that no trial has reported: the metric 'eval/loss'.*"
 
 
 @pytest.mark.parametrize("num_retries", [0, -1])
-def test_metric_never_reported_ends_the_run_at_the_second_failure(num_retries: int) -> None:
+def test_metric_never_reported_ends_the_run_at_the_second_failure(num_retries):
     hint = "reported were: acc, evall/loss. Did you mean 'evall/loss'?"
     with pytest.raises(TuneError, match=NEVER_REPORTED + re.escape(hint)) as caught:
         fit(sometimes, {"good": grid_search([False] * 9)}, max_failures=num_retries, **ONE_BY_ONE)
@@ -174,7 +169,7 @@ def test_metric_never_reported_ends_the_run_at_the_second_failure(num_retries: i
     assert [type(result.error).__name__ for result in results if result.error] == ["TrialError"] * 2
 
 
-def test_a_run_with_a_misspelt_metric_ends_again_when_it_is_resumed() -> None:
+def test_a_run_with_a_misspelt_metric_ends_again_when_it_is_resumed():
     space = {"good": grid_search([False] * 3)}
     with pytest.raises(TuneError, match=NEVER_REPORTED):
         fit(sometimes, space, **ONE_BY_ONE)
@@ -182,10 +177,10 @@ def test_a_run_with_a_misspelt_metric_ends_again_when_it_is_resumed() -> None:
         resume(sometimes, resume_errored=True, **ONE_BY_ONE)
 
 
-def test_a_metric_that_some_trial_has_reported_has_the_right_name() -> None:
+def test_a_metric_that_some_trial_has_reported_has_the_right_name():
     """In an earlier part of the run, or as text, or before that trial has failed itself."""
 
-    def fails_later(config: dict[str, Any]) -> None:
+    def fails_later(config):
         if config["good"]:
             report({"eval": {"loss": "a text"}})
             raise OSError("later")
@@ -198,11 +193,11 @@ def test_a_metric_that_some_trial_has_reported_has_the_right_name() -> None:
     assert fit(sometimes, good_first, name="as a number", **ONE_BY_ONE).num_errors == 3
 
 
-def test_a_metric_in_a_result_that_lacks_another_one_was_reported() -> None:
+def test_a_metric_in_a_result_that_lacks_another_one_was_reported():
     results = [{"acc": 1}, {"eval": {"loss": 1}}, {"eval": {"loss": 1}}, {"acc": 1}, {"acc": 1, "eval": {"loss": 1}}]
 
     class InOrder(Searcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"report": results[int(trial_id[-1])]}
 
     search = InOrder(metric="acc", mode="max")
@@ -210,18 +205,18 @@ def test_a_metric_in_a_result_that_lacks_another_one_was_reported() -> None:
     assert [result.error is None for result in grid] == [False, False, False, False, True]
 
 
-def test_a_run_that_ends_for_another_reason_already_does_not_raise() -> None:
+def test_a_run_that_ends_for_another_reason_already_does_not_raise():
     """The second trial is in a step when the first one's failure ends the run, and is to be saved after it."""
     space = {"end": grid_search([3, 3])}
     grid = fit(SavedCounter, space, fail_fast=True, metric="loss", mode="min", executor=virtual_executor())
     assert grid.num_errors == 2
 
 
-def test_of_two_failures_the_first_one_is_raised() -> None:
+def test_of_two_failures_the_first_one_is_raised():
     """The second trial is in a step when the first one's failure ends the run."""
 
     class Failing(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             clock.current.sleep(self.config["i"])
             raise KeyError(f"number {self.config['i']}")
 
@@ -241,10 +236,8 @@ def test_of_two_failures_the_first_one_is_raised() -> None:
         ({}, True, False),
     ],
 )
-def test_a_mode_without_a_metric_is_told_once_where_trials_report_names(
-    settings: dict[str, Any], report_it: bool, is_told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    def one(config: dict[str, Any]) -> float | None:
+def test_a_mode_without_a_metric_is_told_once_where_trials_report_names(settings, report_it, is_told, caplog):
+    def one(config):
         if report_it:
             report({"n": 1, "acc": config["x"]})
         return None if report_it else config["x"]
@@ -257,31 +250,31 @@ def test_a_mode_without_a_metric_is_told_once_where_trials_report_names(
 
 
 @pytest.mark.parametrize("variable", ["MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING"])
-def test_the_check_can_be_disabled(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_can_be_disabled(variable, monkeypatch):
     monkeypatch.setenv(variable, "1")
     grid = fit(sometimes, {"good": grid_search([True, False])}, metric="eval/loss", mode="min")
     assert grid.num_errors == 0
 
 
-def test_a_result_that_holds_nothing_of_the_users_needs_no_metric() -> None:
+def test_a_result_that_holds_nothing_of_the_users_needs_no_metric():
     class Silent(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             self.n += 1
             return {"done": self.n == 2}
 
     assert fit(Silent, metric="loss", mode="min").num_errors == 0
 
 
-def test_stop_metric_that_is_never_reported_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_metric_that_is_never_reported_is_one_warning(caplog):
     with caplog.at_level(logging.WARNING, "minitune"):
         fit(report_n(2), stop={"unknown": 3}, num_samples=3)
     assert sum("'unknown'" in record.message for record in caplog.records) == 1
 
 
-def test_a_trial_that_unwinds_still_counts_as_one_that_runs(tmp_path: Path) -> None:
+def test_a_trial_that_unwinds_still_counts_as_one_that_runs(tmp_path):
     mark = tmp_path / "unwinding"
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         try:
             while True:
                 report({"alone": not mark.exists(), "n": 1})

@@ -3,13 +3,10 @@
 `check_run` has the rules that hold for each run. `MINITUNE_TEST_STORMS=500` tries more of them than the suite does.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 from collections import Counter as Tally
-from typing import Any
 
 import pytest
 from kit import (
@@ -33,8 +30,6 @@ from kit import (
 from minitune import (
     Callback,
     FIFOScheduler,
-    ResultGrid,
-    Trial,
     TuneError,
     report,
 )
@@ -49,11 +44,11 @@ TRIALS, STEPS = 5, 5
 class Storm(FIFOScheduler):
     """Decides at random, and asks for things about random trials, so many times."""
 
-    def __init__(self, seed: int, acts: int):
+    def __init__(self, seed, acts):
         self.random = random.Random(seed)
         self.acts = acts
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
+    def on_trial_result(self, tune_controller, trial, result):
         self.act(tune_controller)
         if self.acts <= 0 or self.random.random() < 0.5:
             return self.CONTINUE
@@ -69,7 +64,7 @@ class Storm(FIFOScheduler):
             ]
         )
 
-    def act(self, context: Any) -> None:
+    def act(self, context):
         while self.acts > 0 and self.random.random() < 0.3:
             self.acts -= 1
             trial = self.random.choice(context.get_trials())
@@ -83,26 +78,26 @@ class Storm(FIFOScheduler):
             elif verb == "exploit":
                 context.exploit_trial(trial, self.random.choice(donors(context) or [trial]), self.changed(trial))
 
-    def changed(self, trial: Trial) -> dict[str, Any]:
+    def changed(self, trial):
         return {**trial.config, "i": self.random.randrange(100)}
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_error(self, tune_controller, trial):
         self.act(tune_controller)
 
-    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+    def on_trial_complete(self, tune_controller, trial, result):
         self.act(tune_controller)
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_remove(self, tune_controller, trial):
         self.act(tune_controller)
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller):
         waiting = [t for t in tune_controller.get_live_trials() if t.status in ("PENDING", "PAUSED")]
         if self.acts > 0 and any(trial.status == "RUNNING" for trial in tune_controller.get_trials()):
             return self.random.choice(tune_controller.get_trials() or [None])
         return self.random.choice(waiting) if waiting else None
 
 
-def donors(context: Any) -> list[Trial]:
+def donors(context):
     """Those whose checkpoints are not of the very end."""
     return [trial for trial in context.get_live_trials() if trial.last_result.get("n", 0) < STEPS]
 
@@ -110,11 +105,11 @@ def donors(context: Any) -> list[Trial]:
 class CutAtHook(Callback):
     """Raises at the n-th call of any hook of a trial; at the minus n-th it presses Ctrl-C."""
 
-    def __init__(self, calls: int):
+    def __init__(self, calls):
         self.calls = abs(calls)
         self.interrupts = calls < 0
 
-    def count(self, **info: Any) -> None:
+    def count(self, **info):
         self.calls -= 1
         if self.calls == 0 and self.interrupts:
             os.kill(os.getpid(), signal.SIGINT)
@@ -125,16 +120,16 @@ class CutAtHook(Callback):
     on_checkpoint = on_trial_complete = on_trial_recover = on_trial_error = count
 
 
-def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any:
+def trainable_of(kind, seed, failures, overrun):
     """A trainable that fails at random, so many times in all."""
     chance, left = random.Random(seed), [failures]
 
-    def maybe_fail() -> None:
+    def maybe_fail():
         if left[0] and chance.random() < 0.2:
             left[0] -= 1
             raise ValueError("no luck")
 
-    def storm(config: dict[str, Any]) -> None:
+    def storm(config):
         for n in range((restored_state() if kind == "saved function" else 0) + 1, STEPS + 1):
             maybe_fail()
             if kind == "saved function":
@@ -143,14 +138,14 @@ def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any
                 report({"n": n})
 
     class storm_class(SavedCounter):  # the trainable's name is the run's
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n >= STEPS:
                 overrun.append(self.trial_id)
                 return {"n": self.n, "done": True}
             maybe_fail()
             return super().step()
 
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
+        def reset_config(self, new_config):
             self.n = 0
             return chance.random() < 0.7
 
@@ -160,7 +155,7 @@ def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any
     return storm
 
 
-def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
+def check_run(grid, spy, log):
     """The rules that hold for each run that has ended."""
     assert set(spy.statuses) <= {"TERMINATED", "ERROR"}
     assert grid.num_errors + grid.num_terminated + grid.num_not_started == len(grid) <= TRIALS
@@ -176,7 +171,7 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
 
     # callbacks hear of each trial's life in order: nothing before its start, and its end once, as the last of it
     assert log.of("callback.")[-1:] == log.of("callback.on_experiment_end") == ["callback.on_experiment_end"]
-    lives: dict[str, list[str]] = {}
+    lives = {}
     for line in log.of("callback.")[:-1]:
         hook, number = line.split()[:2]
         lives.setdefault(number, []).append(hook.removeprefix("callback."))
@@ -195,21 +190,21 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MINITUNE_TEST_STORMS", "10"))))
-def test_the_run_ends_in_order(seed: int) -> None:
+def test_the_run_ends_in_order(seed):
     """All follows from the seed."""
     draw = random.Random(seed)
     kind = draw.choice(["class", "function", "saved function"])
     acts, failures = draw.randint(0, 25), draw.randint(0, 6)
-    failure: dict[str, Any] = draw.choice([*({"max_failures": n} for n in (0, 1, -1)), {"fail_fast": True}])
+    failure = draw.choice([*({"max_failures": n} for n in (0, 1, -1)), {"fail_fast": True}])
     results = draw.choice([None, None, draw.randint(1, 30)])
     limit, reuse = draw.choice([None, 1, 2]), draw.random() < 0.5
     cuts = [draw.choice([-1, 1]) * draw.randint(1, 40) for _ in range(draw.randint(0, 3))]
-    overrun: list[str] = []
+    overrun = []
     executor = InlineTrialExecutor(Machine({"CPU": 4}, ()))
     trainable = trainable_of(kind, seed, failures, overrun)
 
-    def begin_or_go_on(log: Log, callbacks: list[Callback]) -> ResultGrid:
-        settings: dict[str, Any] = {
+    def begin_or_go_on(log, callbacks):
+        settings = {
             "executor": executor,
             "search_alg": LoggingSearcher(log),
             "scheduler": Storm(seed, acts),

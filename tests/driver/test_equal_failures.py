@@ -1,9 +1,6 @@
 """A run whose first trials all fail with the same error ends; a run that may still have a good trial goes on."""
 
-from __future__ import annotations
-
 import traceback
-from typing import Any
 
 import pytest
 from kit import RUN, fit, journal_of, restore, resume, run_path, virtual_executor
@@ -15,14 +12,14 @@ from minitune.record.standing import read_standing
 
 KEY = {"name": "learning_rate"}
 DEFECT = "KeyError: 'learning_rate'"
-TRIALS: dict[str, Any] = {"num_samples": 12, "seed": 1}
+TRIALS = {"num_samples": 12, "seed": 1}
 
 
-def broken(config: dict[str, Any]) -> None:
+def broken(config):
     report({"loss": config[KEY["name"]]})
 
 
-def test_a_run_of_a_broken_function_ends_and_can_be_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_broken_function_ends_and_can_be_resumed(monkeypatch):
     with pytest.raises(CrashLoopError, match="5 trials have failed with the same error, and no trial") as caught:
         fit(broken, {"x": uniform(0, 1)}, **TRIALS)
 
@@ -42,19 +39,19 @@ def test_a_run_of_a_broken_function_ends_and_can_be_resumed(monkeypatch: pytest.
     assert grid.num_errors == 0
 
 
-def test_a_resumed_run_gets_as_many_failures_again() -> None:
+def test_a_resumed_run_gets_as_many_failures_again():
     for expected in (5, 10):
         with pytest.raises(CrashLoopError):
             fit(broken, {"x": uniform(0, 1)}, **TRIALS) if expected == 5 else resume(broken)
         assert restore(broken).get_results().num_errors == expected
 
 
-def test_a_limit_of_zero_lets_all_trials_run() -> None:
+def test_a_limit_of_zero_lets_all_trials_run():
     assert fit(broken, {"x": uniform(0, 1)}, give_up_after=0, **TRIALS).num_errors == 12
     assert fit(broken, give_up_after=13, name="more", **TRIALS).num_errors == 12
 
 
-def test_a_call_that_does_not_raise_lets_all_trials_run() -> None:
+def test_a_call_that_does_not_raise_lets_all_trials_run():
     analysis = run(broken, config={"x": uniform(0, 1)}, num_samples=7, raise_on_failed_trial=False, verbose=0)
     assert [trial.status for trial in analysis.trials] == ["ERROR"] * 7
 
@@ -62,24 +59,24 @@ def test_a_call_that_does_not_raise_lets_all_trials_run() -> None:
 # -- runs that may still have a good trial -----------------------------------------------------------------------------
 
 
-def bad_corner(config: dict[str, Any]) -> None:
+def bad_corner(config):
     if "bad" in config.values():
         raise ValueError("no such a")
     report({"loss": config["b"]})
 
 
-def one_good(config: dict[str, Any]) -> None:
+def one_good(config):
     if config["n"] == 0:
         report({"loss": 0})
     raise ValueError("later")
 
 
-def silent(config: dict[str, Any]) -> None:
+def silent(config):
     if config["n"]:
         raise ValueError("later")
 
 
-def own_error(config: dict[str, Any]) -> None:
+def own_error(config):
     raise ValueError(f"n is {config['n'] // 4}")
 
 
@@ -95,11 +92,11 @@ def own_error(config: dict[str, Any]) -> None:
     ],
     ids=["outer parameter", "inner parameter", "report", "end", "errors", "few"],
 )
-def test_a_run_that_may_have_a_good_trial_goes_on(trainable: Any, space: Any, num_failed: int) -> None:
+def test_a_run_that_may_have_a_good_trial_goes_on(trainable, space, num_failed):
     assert fit(trainable, space, max_concurrent_trials=1).num_errors == num_failed
 
 
-def test_a_parameter_that_has_changed_is_not_the_cause() -> None:
+def test_a_parameter_that_has_changed_is_not_the_cause():
     space = {"a": grid_search([1, 2, 3]), "b": grid_search([*range(6)])}
     with pytest.raises(CrashLoopError):
         fit(broken, space)
@@ -107,8 +104,8 @@ def test_a_parameter_that_has_changed_is_not_the_cause() -> None:
     assert 5 <= len(failed) <= 13
 
 
-def test_a_slow_trial_that_began_before_the_failures_may_be_a_good_one() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_slow_trial_that_began_before_the_failures_may_be_a_good_one():
+    def train(config):
         if config["n"]:
             raise ValueError("bad")
         clock.current.sleep(60)

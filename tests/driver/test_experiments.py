@@ -1,9 +1,6 @@
 """`Experiment` and `run_experiments`: several experiments, one after the other, each with what is its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Counter, CutAfter, SavedCounter, journal_of, run_path
@@ -17,7 +14,7 @@ from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 pytestmark = pytest.mark.usefixtures("inline")
 
 
-def count(config: dict[str, Any]) -> None:
+def count(config):
     for i in range(1, 4):
         report({"n": i})
 
@@ -26,14 +23,14 @@ class Steps(SavedCounter):
     """A class of a user."""
 
 
-def fails(config: dict[str, Any]) -> None:
+def fails(config):
     raise RuntimeError("on purpose")
 
 
 # -- one after the other --------------------------------------------------------------------------------------------
 
 
-def test_each_experiment_has_its_own_trainable_space_and_limits() -> None:
+def test_each_experiment_has_its_own_trainable_space_and_limits():
     trials = run_experiments(
         {
             "functions": {"run": count, "config": {"a": grid_search([1, 2])}, "stop": {"n": 2}},
@@ -49,7 +46,7 @@ def test_each_experiment_has_its_own_trainable_space_and_limits() -> None:
     assert [Path(trial.local_experiment_path).name for trial in trials] == ["functions"] * 2 + ["classes"] * 2
 
 
-def test_each_experiment_has_its_own_checkpoints() -> None:
+def test_each_experiment_has_its_own_checkpoints():
     often, seldom = CheckpointConfig(num_to_keep=1, checkpoint_frequency=1), CheckpointConfig(checkpoint_frequency=2)
     trials = run_experiments(
         [
@@ -64,7 +61,7 @@ def test_each_experiment_has_its_own_checkpoints() -> None:
     assert kept == [["4"], ["0", "1", "2"], [], []]
 
 
-def test_each_experiment_has_its_own_retries_names_resources_and_start(tmp_path: Path) -> None:
+def test_each_experiment_has_its_own_retries_names_resources_and_start(tmp_path):
     run_experiments(Experiment("first", Steps, stop={"n": 2}), verbose=0)
     (checkpoint,) = (run_path("first")).glob("*/checkpoint_*")
     plain = Experiment("plain", Steps, stop={"n": 3})
@@ -87,7 +84,7 @@ def test_each_experiment_has_its_own_retries_names_resources_and_start(tmp_path:
     assert (first.last_result["iterations_since_restore"], second.last_result["iterations_since_restore"]) == (3, 1)
 
 
-def test_failed_trial_of_one_experiment_raises_for_all() -> None:
+def test_failed_trial_of_one_experiment_raises_for_all():
     experiments = {"good": {"run": count}, "bad": {"run": fails}}
     with pytest.raises(TuneError, match="Trials did not complete"):
         run_experiments(experiments, verbose=0)
@@ -95,7 +92,7 @@ def test_failed_trial_of_one_experiment_raises_for_all() -> None:
     assert [trial.status for trial in trials] == ["TERMINATED", "ERROR"]
 
 
-def test_an_experiment_may_be_passed_twice_also_when_workers_are_reused() -> None:
+def test_an_experiment_may_be_passed_twice_also_when_workers_are_reused():
     experiment = Experiment("twice", Steps, config={"x": uniform(0, 1)}, stop={"n": 2})
     trials = run([experiment, experiment, count], verbose=0, reuse_actors=True).trials
     assert [trial.trainable_name for trial in trials] == ["Steps", "Steps", "count"]
@@ -104,7 +101,7 @@ def test_an_experiment_may_be_passed_twice_also_when_workers_are_reused() -> Non
     assert len(run(experiment, verbose=0).trials) == 1
 
 
-def test_experiments_are_resumed() -> None:
+def test_experiments_are_resumed():
     experiments = {
         "both": {"run": Steps, "stop": {"n": 4}, "checkpoint_config": CheckpointConfig(checkpoint_frequency=1)},
         "second": {"run": count, "config": {"x": grid_search([1, 2])}, "stop": {"n": 3}},
@@ -121,7 +118,7 @@ def test_experiments_are_resumed() -> None:
     assert [sum(record["type"] == "trial" for record in journal_of(name)) for name in experiments] == [1, 2]
 
 
-def test_concurrent_experiments_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_concurrent_experiments_are_warned_of(caplog):
     run_experiments([Experiment("a", count), Experiment("b", count)], verbose=0, concurrent=True)
     assert caplog.text.count("concurrent=True has no effect") == 1
 
@@ -129,7 +126,7 @@ def test_concurrent_experiments_are_warned_of(caplog: pytest.LogCaptureFixture) 
 # -- the object ----------------------------------------------------------------------------------------------------
 
 
-def test_an_experiment_has_the_members_of_ray_tunes(tmp_path: Path) -> None:
+def test_an_experiment_has_the_members_of_ray_tunes(tmp_path):
     experiment = Experiment("exp", count, stop={"n": 1}, num_samples=3, storage_path=str(tmp_path), config={"a": 1})
     assert experiment.path == experiment.local_path == experiment.remote_path == str(tmp_path / "exp")
     assert experiment.run_identifier == "count"
@@ -143,12 +140,12 @@ def test_an_experiment_has_the_members_of_ray_tunes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"env": "CartPole"}])
-def test_a_space_that_is_a_text_is_refused(more: dict[str, str]) -> None:
+def test_a_space_that_is_a_text_is_refused(more):
     with pytest.raises(ValueError, match="config must be a dict"):
         Experiment.from_json("exp", {"run": count, "config": "text", **more})
 
 
-def test_an_experiment_is_made_from_a_dict() -> None:
+def test_an_experiment_is_made_from_a_dict():
     spec = {"run": count, "env": "CartPole", "config": {"a": 1}, "checkpoint_config": {"num_to_keep": 2}}
     experiment = Experiment.from_json("exp", spec)
     assert experiment.name == "exp"
@@ -157,7 +154,7 @@ def test_an_experiment_is_made_from_a_dict() -> None:
     assert spec["config"] == {"a": 1}
 
 
-def test_an_experiment_names_its_trainable() -> None:
+def test_an_experiment_names_its_trainable():
     assert Experiment.get_trainable_name("some name") == "some name"
     assert Experiment.get_trainable_name(lambda config: None) == "lambda"
     assert Experiment.get_trainable_name(Steps) == "Steps"
@@ -165,7 +162,7 @@ def test_an_experiment_names_its_trainable() -> None:
     assert get_trainable("Steps") is Steps
 
 
-def test_the_name_of_an_experiment_may_be_a_path_below_the_storage() -> None:
+def test_the_name_of_an_experiment_may_be_a_path_below_the_storage():
     experiment = Experiment("a/b", count)
     assert experiment.name == "a/b"
     experiment.name = "../b"
@@ -174,12 +171,12 @@ def test_the_name_of_an_experiment_may_be_a_path_below_the_storage() -> None:
     assert not run_path().parent.exists()
 
 
-def test_a_spec_names_the_files_of_prints_only_if_they_were_asked_for() -> None:
+def test_a_spec_names_the_files_of_prints_only_if_they_were_asked_for():
     assert Experiment("a", count).spec["log_to_file"] == (None, None)
     assert Experiment("a", count, log_to_file=True).spec["log_to_file"] == ("stdout", "stderr")
 
 
-def test_a_class_that_cannot_be_saved_is_refused_where_it_should_be() -> None:
+def test_a_class_that_cannot_be_saved_is_refused_where_it_should_be():
     text = "must not be set for this class, but got checkpoint_frequency=2, checkpoint_at_end=None; Counter does not"
     with pytest.raises(ValueError, match=text):
         Experiment("one", Counter, checkpoint_config=CheckpointConfig(checkpoint_frequency=2))

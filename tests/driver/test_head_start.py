@@ -1,7 +1,5 @@
 """The process that workers are copied from is started first of all: it must not outlive a run that never begins."""
 
-from __future__ import annotations
-
 import pytest
 
 from minitune import FIFOScheduler, TuneConfig, Tuner, run

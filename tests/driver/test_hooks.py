@@ -1,20 +1,16 @@
 """What a scheduler sees of the run, and what a plug-in may do with what it gets."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from kit import Spy, cut, deciding, fit, make_trial, report_n, resume, run_trial
 
-from minitune import Searcher, Stopper, Trial
+from minitune import Searcher, Stopper
 from minitune.driver.hooks import DriverContext
 from minitune.driver.state import Request, RunState
 from minitune.experiment.lifecycle import Transition
 from minitune.search import BasicVariantGenerator
 
 
-def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state() -> None:
+def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state():
     state = RunState()
     context = DriverContext(state, BasicVariantGenerator())
     assert (context.get_trials(), context.first_pending(), context.first_paused()) == ([], None, None)
@@ -33,7 +29,7 @@ def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state() -> None:
     assert context.get_live_trials() == trials[1:]
 
 
-def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say() -> None:
+def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say():
     state = RunState()
     context = DriverContext(state, BasicVariantGenerator())
     trial = run_trial(make_trial())
@@ -53,7 +49,7 @@ def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say() ->
     ]
 
 
-def empty(told: dict[str, Any]) -> None:
+def empty(told):
     """Take everything out of a result, and out of the dicts in it."""
     for value in told.values():
         if isinstance(value, dict):
@@ -62,31 +58,31 @@ def empty(told: dict[str, Any]) -> None:
 
 
 class EmptiesSearch(Searcher):
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         return {"net": {"size": 1}}
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id, result):
         empty(result)
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         empty(result or {})
 
 
 class EmptiesStop(Stopper):
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id, result):
         empty(result)
         return False
 
-    def stop_all(self) -> bool:
+    def stop_all(self):
         return False
 
 
-def decide_and_empty(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+def decide_and_empty(context, trial, result):
     empty(result)
     return "CONTINUE"
 
 
-EMPTIES: dict[str, Any] = {
+EMPTIES = {
     "scheduler": lambda: {"scheduler": deciding(decide_and_empty)},
     "searcher": lambda: {"search_alg": EmptiesSearch()},
     "stopper": lambda: {"stop": EmptiesStop()},
@@ -95,11 +91,11 @@ EMPTIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("is_resumed", [False, True])
 @pytest.mark.parametrize("kind", EMPTIES)
-def test_a_plug_in_that_empties_what_it_hears_takes_nothing_from_a_trial(kind: str, is_resumed: bool) -> None:
+def test_a_plug_in_that_empties_what_it_hears_takes_nothing_from_a_trial(kind, is_resumed):
     trainable = report_n(4, eval={"loss": 0.5})
     space = {"net": {"size": 1}}
     spy = Spy()
-    settings: dict[str, Any] = {"callbacks": [spy], **EMPTIES[kind]()}
+    settings = {"callbacks": [spy], **EMPTIES[kind]()}
     if is_resumed:  # then it is another plug-in, which hears of all earlier results
         cut(trainable, space, results=7, num_samples=2, max_concurrent_trials=1)
         grid = resume(trainable, **settings)

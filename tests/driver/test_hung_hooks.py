@@ -3,17 +3,11 @@
 The hooks of these tests do not hang. They send the signals to their own process, and then they look whether they go on.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading
 import time
-from collections.abc import Callable as Function
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 from kit import PauseOnce, SavedCounter, fit, journal_of, listening, resume, run_path, scaled_s
@@ -25,7 +19,6 @@ from minitune import (
     ProgressReporter,
     Searcher,
     Stopper,
-    Trial,
     get_context,
     report,
 )
@@ -37,25 +30,25 @@ from minitune.record.recorder import Recorder
 
 
 class Always(Searcher):
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         return {"end": 6}
 
-    def save(self, checkpoint_path: str) -> None:
+    def save(self, checkpoint_path):
         Path(checkpoint_path).touch()
 
-    def restore(self, checkpoint_path: str) -> None:
+    def restore(self, checkpoint_path):
         pass
 
 
 class Reports(ProgressReporter):
-    def should_report(self, trials: Any, done: bool = False) -> bool:
+    def should_report(self, trials, done=False):
         return True
 
-    def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+    def report(self, trials, done, *sys_info):
         pass
 
 
-BASES: dict[str, type] = {
+BASES = {
     "callbacks": Callback,
     "scheduler": PauseOnce,
     "search_alg": Always,
@@ -96,13 +89,13 @@ class Hanging:
         at: The number of the call in which they come.
     """
 
-    def __init__(self, *numbers: int, at: int = 1):
+    def __init__(self, *numbers, at=1):
         self.numbers = numbers
         self.calls_left = at
-        self.heard: list[int] = []
+        self.heard = []
         self.come_back = False
 
-    def __call__(self) -> None:
+    def __call__(self):
         self.calls_left -= 1
         if self.calls_left == 0:
             for number in self.numbers:
@@ -111,11 +104,11 @@ class Hanging:
             self.come_back = True
 
 
-def run_with(kind: str, hook: str, hanging: Hanging, **settings: Any) -> Any:
+def run_with(kind, hook, hanging, **settings):
     """A run of two trials whose plug-in of this kind, a `Stuck`, hangs in a hook."""
     base = BASES[kind]
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self, *args, **kwargs):
         hanging()
         return getattr(base, hook)(self, *args, **kwargs)
 
@@ -126,14 +119,14 @@ def run_with(kind: str, hook: str, hanging: Hanging, **settings: Any) -> Any:
     return fit(SavedCounter, num_samples=2, checkpoint_frequency=1, verbose=1, **mine)
 
 
-def resumed() -> list[int]:
+def resumed():
     """The last report of each trial of the resumed run, whose plug-ins are well."""
     grid = resume(SavedCounter, search_alg=Always(), scheduler=PauseOnce(), num_samples=2, checkpoint_frequency=1)
     return [result.metrics["n"] for result in grid]
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """A hook hangs as soon as it has begun, and states are saved in each turn."""
     monkeypatch.setattr("minitune.driver.interrupts._TOLD_S", 0)
     monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0)
@@ -141,11 +134,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sent_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def sent_again(monkeypatch):
     """The kinds of the journal's last records when SIGTERM came to this process's own handler."""
-    kinds: list[str] = []
+    kinds = []
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def note(number, frame):
         kinds.append(journal_of()[-1]["type"])
 
     before = signal.signal(signal.SIGTERM, note)
@@ -157,9 +150,7 @@ def sent_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(("kind", "hook"), HOOKS)
-def test_the_first_ctrl_c_names_the_hook_and_the_second_ends_it_and_the_run_can_go_on(
-    kind: str, hook: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_first_ctrl_c_names_the_hook_and_the_second_ends_it_and_the_run_can_go_on(kind, hook, caplog):
     hanging = Hanging(signal.SIGINT, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run_with(kind, hook, hanging)
@@ -175,12 +166,12 @@ def test_the_first_ctrl_c_names_the_hook_and_the_second_ends_it_and_the_run_can_
     assert resumed() == [6, 6]
 
 
-def test_records_before_a_hook_that_hangs_are_on_disk() -> None:
+def test_records_before_a_hook_that_hangs_are_on_disk():
     """Also what the same turn of the loop has brought."""
-    heard: list[str] = []
+    heard = []
 
     class Second(Callback):
-        def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: Any, **info: Any) -> None:
+        def on_trial_result(self, iteration, trials, trial, result, **info):
             heard.append(f"{trial.trial_id} {result['n']}")
             if len(heard) == 5:
                 signal.raise_signal(signal.SIGINT)
@@ -192,7 +183,7 @@ def test_records_before_a_hook_that_hangs_are_on_disk() -> None:
     assert results == heard[:4]
 
 
-def test_a_hook_that_comes_back_after_the_first_ctrl_c_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_that_comes_back_after_the_first_ctrl_c_costs_nothing(caplog):
     hanging = Hanging(signal.SIGINT, at=3)
     grid = run_with("callbacks", "on_trial_result", hanging)
     assert hanging.come_back
@@ -202,7 +193,7 @@ def test_a_hook_that_comes_back_after_the_first_ctrl_c_costs_nothing(caplog: pyt
     assert resumed() == [6, 6]
 
 
-def test_a_ctrl_c_at_the_start_of_a_run_starts_no_trial() -> None:
+def test_a_ctrl_c_at_the_start_of_a_run_starts_no_trial():
     grid = run_with("callbacks", "setup", Hanging(signal.SIGINT))
     assert grid.interrupted
     assert len(grid) == 0
@@ -210,10 +201,10 @@ def test_a_ctrl_c_at_the_start_of_a_run_starts_no_trial() -> None:
     assert resumed() == [6, 6]
 
 
-def test_a_hook_that_catches_the_interrupt_cannot_keep_the_run_from_ending() -> None:
-    caught: list[BaseException] = []
+def test_a_hook_that_catches_the_interrupt_cannot_keep_the_run_from_ending():
+    caught = []
 
-    def stubborn(**info: Any) -> None:
+    def stubborn(**info):
         try:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
@@ -225,13 +216,13 @@ def test_a_hook_that_catches_the_interrupt_cannot_keep_the_run_from_ending() -> 
     assert len(caught) == 1
 
 
-def test_after_an_interrupt_all_callbacks_but_the_one_that_hung_hear_of_the_end() -> None:
-    ended: list[str] = []
+def test_after_an_interrupt_all_callbacks_but_the_one_that_hung_hear_of_the_end():
+    ended = []
 
     class Ends(Callback):
         name = "other"
 
-        def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        def on_experiment_end(self, trials, **info):
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "one Ctrl-C would end this hook"
             assert journal_of()[-1]["type"] == "close"
             ended.append(self.name)
@@ -239,7 +230,7 @@ def test_after_an_interrupt_all_callbacks_but_the_one_that_hung_hear_of_the_end(
     class Hangs(Ends):
         name = "hung"
 
-        def on_trial_result(self, *args: Any, **info: Any) -> None:
+        def on_trial_result(self, *args, **info):
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
 
@@ -248,11 +239,11 @@ def test_after_an_interrupt_all_callbacks_but_the_one_that_hung_hear_of_the_end(
     assert ended == ["other", "other"]
 
 
-def test_after_an_error_one_ctrl_c_ends_a_hook_at_the_end() -> None:
+def test_after_an_error_one_ctrl_c_ends_a_hook_at_the_end():
     """The record is closed, and the handlers are again those from before the run."""
     hanging = Hanging(signal.SIGINT)
 
-    def fail(**info: Any) -> None:
+    def fail(**info):
         raise RuntimeError("on purpose")
 
     with pytest.raises(KeyboardInterrupt):
@@ -265,10 +256,10 @@ def test_after_an_error_one_ctrl_c_ends_a_hook_at_the_end() -> None:
     assert journal_of()[-1]["type"] == "close"
 
 
-def test_a_function_for_directory_names_that_hangs_can_be_interrupted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_for_directory_names_that_hangs_can_be_interrupted(caplog):
     hanging = Hanging(signal.SIGINT, signal.SIGINT)
 
-    def name(trial: Trial) -> str:
+    def name(trial):
         hanging()
         return trial.trial_id
 
@@ -278,15 +269,15 @@ def test_a_function_for_directory_names_that_hangs_can_be_interrupted(caplog: py
     assert journal_of()[-1]["ending"] == "interrupted"
 
 
-def test_a_log_that_hangs_can_be_interrupted() -> None:
+def test_a_log_that_hangs_can_be_interrupted():
     hanging = Hanging(signal.SIGINT, signal.SIGINT)
 
     class Hangs(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             if "failed" in record.getMessage():
                 hanging()
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         if get_context().get_attempt() == 1:
             raise ValueError("once")
 
@@ -302,20 +293,20 @@ def test_a_log_that_hangs_can_be_interrupted() -> None:
     assert journal_of()[-1]["ending"] == "interrupted"
 
 
-def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatch):
     """Its code runs on another thread, for which the driver waits."""
-    told: list[str] = []
+    told = []
     shutdown = InlineTrialExecutor.shutdown
 
-    def tell_and_shut_down(self: InlineTrialExecutor, grace_s: float = 0.0) -> None:
+    def tell_and_shut_down(self, grace_s=0.0):
         told.append("shutdown")
         shutdown(self, grace_s)
 
     class Keeps(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             told.append(record.getMessage())
 
-    def send(number: int, until: str) -> None:
+    def send(number, until):
         main = threading.main_thread().ident
         assert main is not None
         count = 0
@@ -325,7 +316,7 @@ def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatc
             count += 1
             time.sleep(0.001)
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"n": 1})
         send(signal.SIGUSR1, "interrupted by SIGUSR1: ")  # now the driver waits for this code
         send(signal.SIGINT, "interrupted by SIGINT: ")
@@ -347,7 +338,7 @@ def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatc
 # -- signals that end the process --------------------------------------------------------------------------------------
 
 
-def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(sent_again: list[str]) -> None:
+def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(sent_again):
     hanging = Hanging(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         run_with("search_alg", "suggest", hanging)
@@ -357,9 +348,7 @@ def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(sent_again
     assert resumed() == [6, 6]
 
 
-def test_sigterm_does_not_end_a_hook_that_has_just_begun(
-    sent_again: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_does_not_end_a_hook_that_has_just_begun(sent_again, monkeypatch):
     monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 60)
     hanging = Hanging(signal.SIGTERM, signal.SIGTERM)
     grid = run_with("callbacks", "on_trial_result", hanging)
@@ -368,13 +357,11 @@ def test_sigterm_does_not_end_a_hook_that_has_just_begun(
     assert sent_again == ["close"]
 
 
-def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(
-    sent_again: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(sent_again, monkeypatch):
     monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0.1)
-    heard: list[int] = []
+    heard = []
 
-    def hang() -> None:
+    def hang():
         if not heard:
             heard.append(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
@@ -387,30 +374,28 @@ def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(
     assert sent_again == ["close"]
 
 
-def test_a_hook_that_comes_back_soon_after_sigterm_leaves_the_following_ones_in_peace(
-    sent_again: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hook_that_comes_back_soon_after_sigterm_leaves_the_following_ones_in_peace(sent_again, monkeypatch):
     monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0.1)
-    ended: list[str] = []
+    ended = []
 
     class Slow(Callback):
-        def on_trial_result(self, *args: Any, **info: Any) -> None:
+        def on_trial_result(self, *args, **info):
             if not sent:
                 sent.append(signal.SIGTERM)
                 signal.raise_signal(signal.SIGTERM)
 
-        def on_trial_complete(self, *args: Any, **info: Any) -> None:
+        def on_trial_complete(self, *args, **info):
             monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0)
             time.sleep(0.3)
             ended.append("slow")
 
-    sent: list[int] = []
+    sent = []
     assert fit(SavedCounter, {"end": 1}, callbacks=[Slow()]).interrupted
     assert ended == ["slow"]
     assert sent_again == ["close"]
 
 
-def test_sigterm_after_a_ctrl_c_ends_a_hook_that_hangs(sent_again: list[str]) -> None:
+def test_sigterm_after_a_ctrl_c_ends_a_hook_that_hangs(sent_again):
     hanging = Hanging(signal.SIGINT, signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         run_with("stop", "__call__", hanging)
@@ -418,7 +403,7 @@ def test_sigterm_after_a_ctrl_c_ends_a_hook_that_hangs(sent_again: list[str]) ->
     assert sent_again == ["close"]
 
 
-def test_sigusr1_names_a_hook_and_never_ends_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_sigusr1_names_a_hook_and_never_ends_it(caplog):
     hanging = Hanging(signal.SIGUSR1, signal.SIGUSR1)
     grid = run_with("callbacks", "on_trial_start", hanging)
     assert hanging.come_back
@@ -429,14 +414,14 @@ def test_sigusr1_names_a_hook_and_never_ends_it(caplog: pytest.LogCaptureFixture
 # -- our own code ------------------------------------------------------------------------------------------------------
 
 
-def test_no_signal_handler_can_raise_while_a_record_is_made_or_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_signal_handler_can_raise_while_a_record_is_made_or_written(monkeypatch):
     """Also not in a run that a hook of another run starts."""
-    seen: set[tuple[str, bool]] = set()
+    seen = set()
 
-    def watch(owner: type, name: str) -> None:
-        real: Function[..., Any] = getattr(owner, name)
+    def watch(owner, name):
+        real = getattr(owner, name)
 
-        def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def watched(self, *args, **kwargs):
             unwritten = getattr(self, "journal", self).unwritten
             # The first records of a run are written before its handlers are installed, as outside of any run.
             is_first = any(f'"type":"{kind}"' in text for text in unwritten for kind in ("run", "open"))
@@ -453,12 +438,12 @@ def test_no_signal_handler_can_raise_while_a_record_is_made_or_written(monkeypat
     class Nests(LoggerCallback):
         inner_path = ""
 
-        def log_trial_start(self, trial: Trial) -> None:
+        def log_trial_start(self, trial):
             if not self.inner_path:
                 [inner] = fit(SavedCounter, {"end": 2}, checkpoint_frequency=1, name="inner", callbacks=[Callback()])
                 self.inner_path = inner.path
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(3):
             report({"n": n}, checkpoint=Checkpoint.from_dict({"n": n}))
 

@@ -1,19 +1,16 @@
 """Ctrl-C and other signals to the driver."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from kit import SavedCounter, descendants_of, fit, listening, resume, scaled_s
 
-from minitune import Trial, TuneError, report
+from minitune import TuneError, report
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -100,14 +97,14 @@ def test_an_exception_in_a_callback_leaves_nothing():
 ENDED_TOGETHER = SCRIPTS / "ended_together.py"
 
 
-def busy_workers(script) -> list[int]:
+def busy_workers(script):
     """The first two trials' processes, once user code runs there."""
     paths = [script.directory / f"busy-{x}" for x in (0, 1)]
     script.wait_until(lambda: all(path.exists() and path.read_text().endswith("\n") for path in paths))
     return [int(path.read_text()) for path in paths]
 
 
-def statuses(script) -> list[tuple[str, str]]:
+def statuses(script):
     """Each change of a trial's status on record, with its cause."""
     return [(record["status"], record["cause"]) for record in script.records(type="status")]
 
@@ -174,8 +171,8 @@ def test_a_signal_that_is_ignored_stays_so():
     assert [result.metrics["i"] for result in grid] == [2, 2]
 
 
-def test_an_interrupted_class_is_saved_even_if_it_is_not_saved_at_its_end() -> None:
-    def interrupt(trial: Trial, result: dict[str, Any], **info: Any) -> None:
+def test_an_interrupted_class_is_saved_even_if_it_is_not_saved_at_its_end():
+    def interrupt(trial, result, **info):
         if result["n"] == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -186,9 +183,9 @@ def test_an_interrupted_class_is_saved_even_if_it_is_not_saved_at_its_end() -> N
     assert rows == [1, 2, 3, 4, 5, 6, 7, 8, 9], "nothing is done twice"
 
 
-def test_a_class_whose_step_hangs_is_waited_for_no_longer_than_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_whose_step_hangs_is_waited_for_no_longer_than_its_grace(monkeypatch):
     class Hangs(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.n == 1:
                 threading.Event().wait()
             return super().step()

@@ -1,10 +1,7 @@
 """Which results lack an objective, and when that ends the run: a wrong name, but no accident of one trial."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from kit import fit, make_trial
@@ -14,16 +11,16 @@ from minitune.driver.objectives import Objectives
 from minitune.error import MissingMetricError
 
 AUTO = {"training_iteration": 1, "time_total_s": 0.5, "done": True}
-LOST: dict[str, Any] = {"accuracy": 0.5, **AUTO}
+LOST = {"accuracy": 0.5, **AUTO}
 
 
-def errors(objectives: Objectives, *results: dict[str, Any]) -> list[str | None]:
+def errors(objectives, *results):
     """The metrics of the errors of these results."""
     found = [objectives.settle(dict(result)) for result in results]
     return [error and error.metric for error in found]
 
 
-def test_each_required_objective_is_missed_by_its_name() -> None:
+def test_each_required_objective_is_missed_by_its_name():
     objectives = Objectives({"loss": True, "eval/loss": True, "cost": False})
     assert errors(
         objectives,
@@ -37,22 +34,22 @@ def test_each_required_objective_is_missed_by_its_name() -> None:
     assert not objectives.is_over
 
 
-def test_objectives_become_plain_numbers_in_the_result() -> None:
+def test_objectives_become_plain_numbers_in_the_result():
     objectives = Objectives({"eval/loss": True, "cost": False})
-    result: dict[str, Any] = {"eval": {"loss": Fraction(1, 2), "n": Fraction(1, 2)}, "cost": Decimal(2)}
+    result = {"eval": {"loss": Fraction(1, 2), "n": Fraction(1, 2)}, "cost": Decimal(2)}
     assert objectives.settle(result) is None
     assert result == {"eval": {"loss": 0.5, "n": Fraction(1, 2)}, "cost": 2.0}
     assert [type(result["eval"]["loss"]), type(result["cost"])] == [float, float]
 
 
-def test_an_objective_that_a_result_may_lack_may_be_none_but_no_text() -> None:
+def test_an_objective_that_a_result_may_lack_may_be_none_but_no_text():
     objectives = Objectives({"loss": True, "cost": False})
     results = ({"loss": 1, "cost": None}, {"loss": 1, "cost": ""}, {"loss": None, "cost": 1}, {"cost": 1})
     assert errors(objectives, *results) == [None, "cost", "loss", "loss"]
 
 
 @pytest.mark.parametrize(("reported", "hint"), [("losses", "Did you mean 'losses'? "), ("other", None)])
-def test_the_error_names_what_was_reported_and_a_name_that_is_close(reported: str, hint: str | None) -> None:
+def test_the_error_names_what_was_reported_and_a_name_that_is_close(reported, hint):
     error = Objectives({"loss": True}).settle({reported: 1.0, "b": 1.0, **AUTO})
     names = ", ".join(sorted([reported, "b"]))
     assert f"the metric 'loss' must be in every reported result, but reported were: {names}." in str(error)
@@ -60,7 +57,7 @@ def test_the_error_names_what_was_reported_and_a_name_that_is_close(reported: st
     assert (hint or "") in str(error)
 
 
-def test_a_run_ends_when_two_trials_lack_a_metric_and_the_error_names_it() -> None:
+def test_a_run_ends_when_two_trials_lack_a_metric_and_the_error_names_it():
     objectives = Objectives({"loss": True, "cost": True})
     of_loss = objectives.settle({**LOST, "cost": 1.0})
     of_cost = objectives.settle({**LOST, "loss": 1.0})
@@ -77,7 +74,7 @@ def test_a_run_ends_when_two_trials_lack_a_metric_and_the_error_names_it() -> No
 
 
 @pytest.mark.parametrize("how", ["last result", "earlier result", "no number in the last result", "result of its own"])
-def test_a_metric_that_a_trial_has_reported_ends_no_run(how: str) -> None:
+def test_a_metric_that_a_trial_has_reported_ends_no_run(how):
     objectives = Objectives({"eval/loss": True})
     error = objectives.settle(LOST)
     trial = make_trial()
@@ -97,7 +94,7 @@ def test_a_metric_that_a_trial_has_reported_ends_no_run(how: str) -> None:
         objectives.has_failed(error, [])
 
 
-def test_without_a_metric_the_first_result_is_looked_at_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_metric_the_first_result_is_looked_at_and_no_other(caplog):
     objectives = Objectives({"_metric": False}, is_bare=True)
     assert errors(objectives, AUTO) == [None]
     assert caplog.text == ""
@@ -109,7 +106,7 @@ def test_without_a_metric_the_first_result_is_looked_at_and_no_other(caplog: pyt
 
 
 @pytest.mark.parametrize("names", [{}, {"_metric": False}])
-def test_a_bare_number_is_no_reason_for_a_warning(names: dict[str, bool], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bare_number_is_no_reason_for_a_warning(names, caplog):
     objectives = Objectives(names, is_bare=True)
     assert not objectives.is_over
     assert errors(objectives, {"_metric": 1.0}) == [None]
@@ -117,13 +114,13 @@ def test_a_bare_number_is_no_reason_for_a_warning(names: dict[str, bool], caplog
     assert caplog.text == ""
 
 
-def test_there_is_nothing_to_look_for_without_an_objective() -> None:
+def test_there_is_nothing_to_look_for_without_an_objective():
     assert Objectives({}).is_over
 
 
 @pytest.mark.parametrize("place", ["run", "scheduler"])
-def test_a_wrong_metric_of_a_run_is_raised_with_its_name(place: str) -> None:
-    settings: dict[str, Any] = {"metric": "los", "mode": "min"}
+def test_a_wrong_metric_of_a_run_is_raised_with_its_name(place):
+    settings = {"metric": "los", "mode": "min"}
     if place == "scheduler":
         settings = {"scheduler": ASHAScheduler(**settings)}
     with pytest.raises(MissingMetricError, match="Did you mean 'loss'") as found:

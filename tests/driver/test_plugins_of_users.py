@@ -11,34 +11,33 @@ from kit import fit
 from minitune.callback import Callback
 from minitune.driver.experiment_spec import Experiment
 from minitune.experiment.trial import Trial
-from minitune.result_grid import ResultGrid
 from minitune.schedulers import FIFOScheduler, TrialScheduler
 from minitune.search import BasicVariantGenerator, SearchAlgorithm, Searcher
 from minitune.space.domains import grid_search
 from minitune.trainable.session import report
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for i in range(config.get("n", 4)):
         report({"score": config["x"] * (i + 1), "nest": {"v": i}})
 
 
-def fit_with(path: Path, space: dict[str, Any], num_samples: int = 1, **settings: Any) -> ResultGrid:
+def fit_with(path, space, num_samples=1, **settings):
     return fit(train, space, num_samples=num_samples, seed=1, storage_path=path, **settings)
 
 
 class Telling:
     """Notes its calls, with trials by number."""
 
-    def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+    def __init__(self):
+        self.told = []
 
-    def note(self, what: str, trial: Trial | str, *more: Any) -> None:
+    def note(self, what, trial, *more):
         trial_id = trial if isinstance(trial, str) else trial.trial_id
         self.told.append((what, int(trial_id[-2:]), *more))
 
-    def of(self, what: str) -> list[tuple[Any, ...]]:
-        return [more for name, *more in self.told if name == what]  # type: ignore[misc]  # tuples from lists
+    def of(self, what):
+        return [more for name, *more in self.told if name == what]
 
 
 # -- schedulers -----------------------------------------------------------------------------------------------------
@@ -47,14 +46,14 @@ class Telling:
 class CutInHalf(Telling, TrialScheduler):
     """Pauses all trials at their second result, stops the worse half and changes the configurations of the others."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.is_cut = False
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller, trial):
         self.note("add", trial, trial.status)
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         self.note("result", trial, result["training_iteration"], trial.config["x"])
         if result["training_iteration"] != 2 or self.is_cut:
             return TrialScheduler.CONTINUE
@@ -69,21 +68,21 @@ class CutInHalf(Telling, TrialScheduler):
                 better.set_experiment_tag(better.experiment_tag + "@perturbed")
         return TrialScheduler.PAUSE
 
-    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+    def on_trial_complete(self, tune_controller, trial, result):
         self.note("complete", trial, trial.status, result["training_iteration"], result["done"])
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_remove(self, tune_controller, trial):
         self.note("remove", trial, trial.status)
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller):
         wanted = [Trial.PENDING, Trial.PAUSED] if self.is_cut else [Trial.PENDING]
         return next((t for status in wanted for t in tune_controller.get_trials() if t.status == status), None)
 
-    def debug_string(self) -> str:
+    def debug_string(self):
         return "half of them"
 
 
-def test_a_scheduler_that_pauses_stops_and_changes_others(tmp_path: Path) -> None:
+def test_a_scheduler_that_pauses_stops_and_changes_others(tmp_path):
     scheduler = CutInHalf()
     grid = fit_with(tmp_path, {"x": grid_search([1, 2, 3, 4])}, scheduler=scheduler)
     assert scheduler.of("add") == [[n, "PENDING"] for n in range(4)]
@@ -98,7 +97,7 @@ def test_a_scheduler_that_pauses_stops_and_changes_others(tmp_path: Path) -> Non
 class AsksForAPause(FIFOScheduler):
     asked = 0
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         assert tune_controller.search_alg.total_samples == 2
         assert tune_controller.get_trial(trial.trial_id) is trial
         assert tune_controller.get_trial("unknown") is None
@@ -110,7 +109,7 @@ class AsksForAPause(FIFOScheduler):
         return TrialScheduler.CONTINUE
 
 
-def test_a_scheduler_that_asks_and_returns_noop(tmp_path: Path) -> None:
+def test_a_scheduler_that_asks_and_returns_noop(tmp_path):
     scheduler = AsksForAPause()
     grid = fit_with(tmp_path, {"x": grid_search([1, 2])}, scheduler=scheduler)
     assert scheduler.asked == 2
@@ -123,30 +122,30 @@ def test_a_scheduler_that_asks_and_returns_noop(tmp_path: Path) -> None:
 class TwoAndFinished(Searcher):
     """Takes the properties of the run in the old form."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(metric="score", mode="max")
         self.count = 0
 
-    def set_search_properties(self, metric: Any, mode: Any, config: Any) -> bool:  # type: ignore[override]  # the old form
+    def set_search_properties(self, metric, mode, config):
         return False
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         self.count += 1
         return {"x": self.count} if self.count <= 2 else Searcher.FINISHED
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None: ...
+    def on_trial_complete(self, trial_id, result=None, error=False): ...
 
 
-def test_a_searcher_that_is_finished_ends_the_run(tmp_path: Path) -> None:
+def test_a_searcher_that_is_finished_ends_the_run(tmp_path):
     grid = fit_with(tmp_path, {"n": 1}, -1, search_alg=TwoAndFinished())
     assert [result.config["x"] for result in grid] == [1, 2]
 
 
-def test_a_search_algorithm_of_the_old_form_works(tmp_path: Path) -> None:
+def test_a_search_algorithm_of_the_old_form_works(tmp_path):
     class Every(BasicVariantGenerator):
         config: Any = None
 
-        def set_search_properties(self, metric: Any, mode: Any, config: Any) -> bool:  # type: ignore[override]  # old
+        def set_search_properties(self, metric, mode, config):
             self.config = config
             return super().set_search_properties(metric, mode, config)
 
@@ -157,14 +156,14 @@ def test_a_search_algorithm_of_the_old_form_works(tmp_path: Path) -> None:
 class MakesTrials(SearchAlgorithm):
     """Makes its trials itself, as subclasses of Ray Tune's base class do."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.left = [1, 2, 3]
-        self.saved: list[str] = []
+        self.saved = []
 
-    def add_configurations(self, experiments: Any) -> None:
+    def add_configurations(self, experiments):
         (self.experiment,) = [experiments] if isinstance(experiments, Experiment) else list(experiments)
 
-    def next_trial(self) -> Trial | None:
+    def next_trial(self):
         if not self.left:
             self.set_finished()
             return None
@@ -178,15 +177,15 @@ class MakesTrials(SearchAlgorithm):
             storage=self.experiment.storage,
         )
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None: ...
+    def on_trial_result(self, trial_id, result): ...
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None: ...
+    def on_trial_complete(self, trial_id, result=None, error=False): ...
 
-    def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
+    def save_to_dir(self, dirpath, **kwargs):
         self.saved.append(kwargs["session_str"])
 
 
-def test_a_search_algorithm_may_make_its_trials_itself(tmp_path: Path) -> None:
+def test_a_search_algorithm_may_make_its_trials_itself(tmp_path):
     search_alg = MakesTrials()
     grid = fit_with(tmp_path, {"n": 3}, stop={"nest/v": 1}, search_alg=search_alg)
     assert [result.config for result in grid] == [{"x": x, "n": 3} for x in (1, 2, 3)]
@@ -199,7 +198,7 @@ def test_a_search_algorithm_may_make_its_trials_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hook", [name for name in vars(Callback) if name == "setup" or name.startswith("on_")])
-def test_every_hook_of_a_callback_takes_future_arguments(hook: str) -> None:
+def test_every_hook_of_a_callback_takes_future_arguments(hook):
     arguments = {"trials": []} if hook == "on_experiment_end" else {"iteration": 3, "trials": []}
     if hook == "setup":
         arguments = {"stop": None, "num_samples": 1, "total_num_samples": 1}

@@ -1,17 +1,13 @@
 """Population based training in whole runs: the view of the trials, the files, and a resume."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Counter, Spy, cut, fit, report_state, restored_state, resume, run_path
 
 from minitune import (
     ConcurrencyLimiter,
-    ResultGrid,
     Searcher,
     Trainable,
     TuneError,
@@ -27,7 +23,7 @@ from minitune.search import SearchGenerator
 END = 20
 
 
-def pbt(**settings: Any) -> PopulationBasedTraining:
+def pbt(**settings):
     return PopulationBasedTraining(
         **{
             "time_attr": "training_iteration",
@@ -43,34 +39,34 @@ def pbt(**settings: Any) -> PopulationBasedTraining:
 class Climber(Trainable):
     """Gains `lr` in each step; knows which rates it has been through."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.score, self.rates = 0.0, list[float]()
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         self.score += self.config["lr"]
         self.rates.append(self.config["lr"])
         return {"score": self.score, "rates": list(self.rates), "done": len(self.rates) >= END}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+    def save_checkpoint(self, checkpoint_dir):
         return {"score": self.score, "rates": self.rates}
 
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def load_checkpoint(self, checkpoint):
         self.score, self.rates = checkpoint["score"], list(checkpoint["rates"])
 
 
 class ReusedClimber(Climber):
     """The same, for workers that are handed on."""
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.config = new_config
         self.score, self.rates = 0.0, []
         return True
 
 
-def climb(config: dict[str, Any]) -> None:
+def climb(config):
     """The same as a function."""
     checkpoint = get_checkpoint()
-    rates: list[float] = []
+    rates = []
     if checkpoint is not None:
         rates = json.loads(Path(checkpoint.path, "state").read_text())
     while len(rates) < END:
@@ -79,7 +75,7 @@ def climb(config: dict[str, Any]) -> None:
         report_state(json.dumps(rates), metrics)
 
 
-KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+KINDS = {
     "class": (Climber, {}),
     "class, workers handed on": (ReusedClimber, {"reuse_actors": True}),
     "function": (climb, {}),
@@ -88,11 +84,11 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
 SPACE = {"lr": grid_search([1.0, 2.0, 3.0, 50.0]), "kept": "k"}
 
 
-def exploits() -> list[list[Any]]:
+def exploits():
     return [json.loads(line) for line in (run_path() / "pbt_global.txt").read_text().splitlines()]
 
 
-def check(grid: ResultGrid) -> None:
+def check(grid):
     """Every trial came to its end, by the rates that the files tell of."""
     assert not grid.errors
     for result in grid:
@@ -112,9 +108,7 @@ def check(grid: ResultGrid) -> None:
     [({}, "4"), ({"synch": True}, "2")],
     ids=["free", "synch"],
 )
-def test_a_population_trains_to_its_end(
-    kind: str, settings: dict[str, Any], cpus: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_population_trains_to_its_end(kind, settings, cpus, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", cpus)
     trainable, tune = KINDS[kind]
     grid = fit(trainable, SPACE, scheduler=pbt(**settings), num_to_keep=1, seed=1, **tune)
@@ -125,7 +119,7 @@ def test_a_population_trains_to_its_end(
 
 
 @pytest.mark.parametrize("synch", [False, True])
-def test_each_exploit_is_on_record_with_its_reason(synch: bool) -> None:
+def test_each_exploit_is_on_record_with_its_reason(synch):
     grid = fit(Climber, SPACE, scheduler=pbt(synch=synch), seed=1)
     told = [one for result in grid for one in result.decisions if one.action == "EXPLOIT"]
     assert len(told) == len(exploits())
@@ -136,9 +130,9 @@ def test_each_exploit_is_on_record_with_its_reason(synch: bool) -> None:
         assert "donor" in one.facts
 
 
-def test_eight_members_share_two_cpus_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_members_share_two_cpus_evenly(monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
-    order: list[int] = []
+    order = []
     spy = Spy(lambda trial, result: order.append(trial.number))
     grid = fit(Climber, {"lr": grid_search([float(n) for n in range(1, 9)])}, scheduler=pbt(), callbacks=[spy], seed=0)
     check(grid)
@@ -147,7 +141,7 @@ def test_eight_members_share_two_cpus_evenly(monkeypatch: pytest.MonkeyPatch) ->
     assert set(half) == set(range(8)), "all have had a turn by then"
 
 
-def test_the_metrics_of_a_copy_go_on_from_its_donors() -> None:
+def test_the_metrics_of_a_copy_go_on_from_its_donors():
     grid = fit(Climber, SPACE, scheduler=pbt(), seed=1)
     rows = grid[0].get_rows()
     iterations = [row["training_iteration"] for row in rows]
@@ -156,7 +150,7 @@ def test_the_metrics_of_a_copy_go_on_from_its_donors() -> None:
     assert len(rows[first]["rates"]) == rows[first]["training_iteration"]
 
 
-def test_hyperparameters_that_are_missing_are_drawn_and_shown() -> None:
+def test_hyperparameters_that_are_missing_are_drawn_and_shown():
     spy = Spy()
     grid = fit(Climber, {"kept": 1}, scheduler=pbt(), num_samples=3, callbacks=[spy], seed=1)
     check(grid)
@@ -164,17 +158,17 @@ def test_hyperparameters_that_are_missing_are_drawn_and_shown() -> None:
     assert all(trial.evaluated_params["lr"] == trial.config["lr"] for trial in spy.trials)
 
 
-def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best() -> None:
-    starts: list[list[float]] = []
+def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best():
+    starts = []
 
     class Fragile(Climber):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             if self.config["name"] == "fragile" and len(self.rates) == 2 and not starts:
                 starts.append([])
                 raise RuntimeError("no luck")
             return super().step()
 
-        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        def load_checkpoint(self, checkpoint):
             super().load_checkpoint(checkpoint)
             starts.append(list(self.rates))
 
@@ -190,9 +184,9 @@ def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best()
     assert grid[1].metrics["rates"][:2] == [50.0, 50.0]
 
 
-def test_a_searcher_is_refused() -> None:
+def test_a_searcher_is_refused():
     class Fixed(Searcher):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             return {"lr": 1.0}
 
     limited = ConcurrencyLimiter(Fixed(), 2)
@@ -204,8 +198,8 @@ def test_a_searcher_is_refused() -> None:
     assert fit(Climber, {"lr": 1.0}, scheduler=pbt(), search_alg="random").num_errors == 0
 
 
-def test_a_result_without_time_or_metric_fails_its_trial_only() -> None:
-    def odd(config: dict[str, Any]) -> None:
+def test_a_result_without_time_or_metric_fails_its_trial_only():
+    def odd(config):
         for n in range(1, 6):
             report({"score": n, "steps": n} if config["lr"] == 1 else {"score": n})
 
@@ -218,21 +212,21 @@ def test_a_result_without_time_or_metric_fails_its_trial_only() -> None:
     assert not grid.errors
 
 
-def test_trials_without_checkpoints_are_trained_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_trials_without_checkpoints_are_trained_to_their_end(caplog):
     grid = fit(Counter, {"end": 9, "lr": grid_search([1, 2, 3])}, scheduler=pbt(metric="n"))
     assert [result.metrics["n"] for result in grid] == [9, 9, 9]
     assert not (run_path() / "pbt_global.txt").exists()
 
 
-def test_pb2_leads_a_run_to_a_better_rate() -> None:
+def test_pb2_leads_a_run_to_a_better_rate():
     scheduler = PB2("training_iteration", "score", "max", 4, hyperparam_bounds={"lr": [0.0, 60.0]}, synch=True)
     grid = fit(Climber, {**SPACE, "lr": grid_search([1.0, 2.0, 30.0, 40.0])}, scheduler=scheduler, seed=1)
     check(grid)
     assert grid[0].metrics["score"] > 10 * END
 
 
-def test_member_shows_the_config_of_its_last_report() -> None:
-    def brief(config: dict[str, Any]) -> None:
+def test_member_shows_the_config_of_its_last_report():
+    def brief(config):
         for n in range(restored_state() + 1, 5):
             report_state(n, {"score": n * config["lr"], "lr": config["lr"]})
 
@@ -245,7 +239,7 @@ def test_member_shows_the_config_of_its_last_report() -> None:
 
 
 @pytest.mark.parametrize("kind", ["class", "function"])
-def test_a_replay_trains_under_the_same_schedule(kind: str) -> None:
+def test_a_replay_trains_under_the_same_schedule(kind):
     trainable, _ = KINDS[kind]
     grid = fit(trainable, SPACE, scheduler=pbt(), metric=None, seed=1)
     best = max(
@@ -259,7 +253,7 @@ def test_a_replay_trains_under_the_same_schedule(kind: str) -> None:
     assert again.config == best.config
 
 
-def test_a_replay_can_be_cut_and_gone_on_with(tmp_path: Path) -> None:
+def test_a_replay_can_be_cut_and_gone_on_with(tmp_path):
     policy = tmp_path / "policy.txt"
     policy.write_text(
         json.dumps(["1", "2", 4, 4, {"lr": 1.0}, {"lr": 2.0}])
@@ -278,7 +272,7 @@ def test_a_replay_can_be_cut_and_gone_on_with(tmp_path: Path) -> None:
     ("results", "settings"),
     [(1, {}), (18, {"synch": True}), (19, {}), (33, {"synch": True}), (47, {})],
 )
-def test_a_population_that_was_cut_off_goes_on(results: int, settings: dict[str, Any]) -> None:
+def test_a_population_that_was_cut_off_goes_on(results, settings):
     cut(Climber, SPACE, results=results, scheduler=pbt(**settings), num_to_keep=1, seed=1)
     before = exploits() if (run_path() / "pbt_global.txt").exists() else []
     grid = resume(Climber)

@@ -1,15 +1,10 @@
 """The JSON that is made once for the journal and `result.json` is what each would make of the report, of all kinds."""
 
-from __future__ import annotations
-
 import math
 import os
 import random
 import re
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import LastFirst, Spy, files_below, fit, run_path, virtual_executor
@@ -19,14 +14,13 @@ from minitune.base import clock
 from minitune.callback import Callback
 from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import Decision
-from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.record.reading import read_run
 from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 from minitune.stopper import MaximumIterationStopper
 
-PLAIN: list[Any] = [0, 1, -7, 2**63, 10**30, 0.5, -0.0, 1e300, 1e-7, True, False, None, "", "text", "a,b", 'a "quote"']
-ODD: list[Any] = [
+PLAIN = [0, 1, -7, 2**63, 10**30, 0.5, -0.0, 1e300, 1e-7, True, False, None, "", "text", "a,b", 'a "quote"']
+ODD = [
     *(math.nan, math.inf, -math.inf, 10**5000, "\ud800", "\ud83d\ude00", "é😀", "two\nlines", "a\rb", "\0", "%s %d"),
     *("[{" * 60, "x" * 1_100_000, "x" * 100_001, {"a": {"b": 1}}, [1, 2], (1,), b"bytes", object, {"$": 1}, 1j, {}),
 ]
@@ -42,10 +36,10 @@ class Word(str):
 
 ODD += [Float(0.25), Word("word"), signal.SIGTERM]
 NAMES = ["a%s", 'quo"te', "é", "x/y", "two\nlines", "accuracy"]
-ODD_NAMES: list[Any] = ["$", "\ud800", "config", "experiment_tag", "done_", 5, None, (1, 2), b"bytes"]
+ODD_NAMES = ["$", "\ud800", "config", "experiment_tag", "done_", 5, None, (1, 2), b"bytes"]
 
 
-def reports_of(seed: int, n: int = 40) -> list[dict[str, Any]]:
+def reports_of(seed, n=40):
     """Reports of a trial: most are like the one before, and each now and then one is not."""
     rng = random.Random(seed)
     names = ["loss", *rng.sample(NAMES, 3)]
@@ -69,45 +63,45 @@ def reports_of(seed: int, n: int = 40) -> list[dict[str, Any]]:
     return reports
 
 
-def _like(value: Any, rng: random.Random) -> Any:
+def _like(value, rng):
     """Another value of the same type."""
     if type(value) in (int, float):
         return type(value)(rng.randrange(1000)) + (rng.random() if type(value) is float else 0)
     return rng.choice([one for one in PLAIN if type(one) is type(value)])
 
 
-def reporting(config: dict[str, Any]) -> None:
+def reporting(config):
     for result in reports_of(config["seed"]):
         clock.current.sleep(0.25)
         report(dict(result))
 
 
-def small(config: dict[str, Any]) -> None:
+def small(config):
     for n in range(20):
         clock.current.sleep(0.5)
         report({"loss": 1 / (n + config["x"])})
 
 
-def _lines(data: bytes) -> list[bytes]:
+def _lines(data):
     """The lines of a file; of a journal without the records that hold the real time, or a length of them."""
     return [line for line in data.splitlines(keepends=True) if not re.match(rb'.{9}{"type":"(run|open|state)"', line)]
 
 
 @pytest.fixture
-def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+def compare(monkeypatch, tmp_path):
     """Runs twice, with and without the text that is made once, compares all files; gives how often it was made."""
     init, taken = CompletedResult.__init__, 0
 
-    def counting(self: CompletedResult, *args: Any) -> None:
+    def counting(self, *args):
         nonlocal taken
         init(self, *args)
         taken += self.text is not None
 
-    def without(self: CompletedResult, *args: Any) -> None:
+    def without(self, *args):
         init(self, *args)
         self.text = None
 
-    def compared(trainable: Any, space: Any, plugins: Callable[[], dict[str, Any]] = dict, **settings: Any) -> int:
+    def compared(trainable, space, plugins=dict, **settings):
         nonlocal taken
         found = []
         for is_on in (True, False):
@@ -129,7 +123,7 @@ def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., in
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_files_are_the_same_for_values_of_all_kinds(compare: Callable[..., int], seed: int) -> None:
+def test_the_files_are_the_same_for_values_of_all_kinds(compare, seed):
     taken = compare(reporting, {"seed": grid_search(list(range(10 * seed, 10 * seed + 8))), "layers": [1, {"a": None}]})
 
     assert taken > 8 * 10
@@ -144,16 +138,16 @@ def test_the_files_are_the_same_for_values_of_all_kinds(compare: Callable[..., i
         {"x": grid_search([1]), "brackets": [[[]] * 40] * 2},
     ],
 )
-def test_the_files_are_the_same_for_configurations_of_all_kinds(compare: Callable[..., int], space: Any) -> None:
+def test_the_files_are_the_same_for_configurations_of_all_kinds(compare, space):
     compare(small, space, metric="loss", mode="min")
 
 
 @pytest.mark.parametrize("kind", [str, float, int, bool, Word])
-def test_the_files_are_the_same_for_each_rare_value_among_plain_ones(compare: Callable[..., int], kind: type) -> None:
+def test_the_files_are_the_same_for_each_rare_value_among_plain_ones(compare, kind):
     plain = [value for value in PLAIN if type(value) is kind] or ["text"]
     rare = [value for value in ODD if type(value) in (kind, *kind.__subclasses__())]
 
-    def rarely(config: dict[str, Any]) -> None:
+    def rarely(config):
         for value in [*plain, *plain, *(one for each in rare for one in (each, plain[0])), *plain]:
             clock.current.sleep(1)
             report({"loss": 1.0, "value": value})
@@ -164,9 +158,7 @@ def test_the_files_are_the_same_for_each_rare_value_among_plain_ones(compare: Ca
 class Changing(Callback):
     """Changes results, configurations and tags in the midst of an attempt."""
 
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
+    def on_trial_result(self, iteration, trials, trial, result, **info):
         if trial.progress.num_reports == 7:
             result["more"] = 1
         if trial.progress.num_reports == 9:
@@ -180,24 +172,24 @@ class Changing(Callback):
 class Explaining(FIFOScheduler):
     """Gives reasons, and facts, for going on."""
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         decisions = ["CONTINUE", Decision("CONTINUE", "it is good"), Decision("CONTINUE", facts={"rule": "good"})]
         return decisions[trial.progress.num_reports // 3 % 3]
 
 
 class Upper(CSVLoggerCallback):
-    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration, trial, result):
         super().log_trial_result(iteration, trial, {key.upper(): value for key, value in result.items()})
 
 
-def changed_logger() -> JsonLoggerCallback:
+def changed_logger():
     logger = JsonLoggerCallback()
     log = logger.log_trial_result
-    logger.log_trial_result = lambda iteration, trial, result: log(iteration, trial, {"loss": 1})  # type: ignore[method-assign]
+    logger.log_trial_result = lambda iteration, trial, result: log(iteration, trial, {"loss": 1})
     return logger
 
 
-PLUGINS: dict[str, Callable[[], dict[str, Any]]] = {
+PLUGINS = {
     "asha": lambda: {"scheduler": ASHAScheduler(max_t=20, grace_period=2)},
     "median": lambda: {"scheduler": MedianStoppingRule(grace_period=1, min_samples_required=1)},
     "pausing": lambda: {"scheduler": LastFirst()},
@@ -216,7 +208,7 @@ PLUGINS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("plugins", PLUGINS)
-def test_the_files_are_the_same_with_plugins_of_all_kinds(compare: Callable[..., int], plugins: str) -> None:
+def test_the_files_are_the_same_with_plugins_of_all_kinds(compare, plugins):
     space = {"x": grid_search([1, 2, 3, 4])}
     metric = {} if plugins == "limits" else {"metric": "loss", "mode": "min"}
 
@@ -225,10 +217,10 @@ def test_the_files_are_the_same_with_plugins_of_all_kinds(compare: Callable[...,
     assert taken > 0 or plugins == "pausing"
 
 
-def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare: Callable[..., int]) -> None:
-    failed: set[str] = set()
+def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare):
+    failed = set()
 
-    def failing(config: dict[str, Any]) -> None:
+    def failing(config):
         for n in range(8):
             clock.current.sleep(1)
             report({"loss": n, "x": config["x"]})
@@ -239,8 +231,8 @@ def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare: Callable
     assert compare(failing, {"x": grid_search([1, 2])}, max_failures=1) > 8
 
 
-def test_a_metric_with_the_name_of_a_mark_can_be_read_again() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_metric_with_the_name_of_a_mark_can_be_read_again():
+    def train(config):
         for n in range(3):
             report({"$": n, "loss": n})
 

@@ -1,15 +1,11 @@
 """The choices of a resume: for finished, unfinished and failed trials, and more samples."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import sys
-from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -36,7 +32,6 @@ from minitune import (
     Callback,
     ExperimentAnalysis,
     FIFOScheduler,
-    Trial,
     TuneError,
     Tuner,
     get,
@@ -59,11 +54,11 @@ pytestmark = pytest.mark.usefixtures("inline")
 GRID = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
 
 
-def outcome_of(grid: Any) -> list[tuple[int, bool]]:
+def outcome_of(grid):
     return [(result.metrics["n"], result.error is not None) for result in grid]
 
 
-def go_on(trainable: Any, **choice: ResumeType) -> list[Trial]:
+def go_on(trainable, **choice):
     """Resume the run of this test with another choice than those of `Tuner.restore`."""
     analysis = run(
         trainable, config=GRID, name=RUN, verbose=0, resume_config=ResumeConfig(**choice), max_concurrent_trials=1
@@ -74,7 +69,7 @@ def go_on(trainable: Any, **choice: ResumeType) -> list[Trial]:
 # -- failed trials -------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one() -> None:
+def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one():
     first = fit(counting(3, bad=[0, 2]), GRID)
     assert outcome_of(first) == [(1, True), (3, False), (1, True)]
     second = resume(counting(3), restart_errored=True)
@@ -92,14 +87,14 @@ def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one() -> None:
     assert [result.metrics for result in looked] == [result.metrics for result in second]
 
 
-def test_to_go_on_has_precedence_over_to_begin_anew() -> None:
+def test_to_go_on_has_precedence_over_to_begin_anew():
     first = fit(counting(3, bad=[1]), GRID)
     second = resume(counting(3), resume_errored=True, restart_errored=True)
     assert outcome_of(second) == [(3, False)] * 3
     assert second[1].metrics["trial_id"] == first[1].metrics["trial_id"]
 
 
-def test_a_resume_config_stands_in_place_of_the_flags() -> None:
+def test_a_resume_config_stands_in_place_of_the_flags():
     first = fit(counting(3, bad=[1]), GRID)
     second = resume(counting(3), resume_errored=True, _resume_config=ResumeConfig(errored=ResumeType.RESTART))
     assert outcome_of(second) == [(3, False)] * 3
@@ -107,12 +102,12 @@ def test_a_resume_config_stands_in_place_of_the_flags() -> None:
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "raise"])
-def test_the_results_of_a_restored_run_tell_whether_it_was_interrupted(how: str) -> None:
+def test_the_results_of_a_restored_run_tell_whether_it_was_interrupted(how):
     cut(counting(3), GRID, results=2, how=how, max_concurrent_trials=1)
     assert restore(counting(3)).get_results().interrupted is (how == "SIGINT")
 
 
-def test_a_restarted_trial_can_fail_again() -> None:
+def test_a_restarted_trial_can_fail_again():
     fit(counting(3, bad=[0]), GRID)
     resume(counting(3, bad=[0]), restart_errored=True)
     grid = resume(counting(3, bad=[0]), restart_errored=True)
@@ -125,9 +120,9 @@ def test_a_restarted_trial_can_fail_again() -> None:
 # -- unfinished trials ---------------------------------------------------------------------------------------------
 
 
-def test_unfinished_trials_can_be_left_as_they_are() -> None:
+def test_unfinished_trials_can_be_left_as_they_are():
     cut(counting(4), GRID, results=5, max_concurrent_trials=2, num_samples=2)
-    ran: list[str] = []
+    ran = []
     watch = listening(on_trial_start=lambda trial, **info: ran.append(trial.trial_id))
     known = {record["trial"] for record in journal_of() if record["type"] == "trial"}
     grid = resume(counting(4), resume_unfinished=False, callbacks=[watch])
@@ -138,24 +133,24 @@ def test_unfinished_trials_can_be_left_as_they_are() -> None:
     assert [result.metrics for result in again] == [result.metrics for result in grid]
 
 
-def test_a_searcher_hears_of_the_end_of_those_that_are_left() -> None:
+def test_a_searcher_hears_of_the_end_of_those_that_are_left():
     cut(counting(3), None, results=4, search_alg=Learner(), num_samples=4, max_concurrent_trials=1)
     searcher = Learner()
-    settings: dict[str, Any] = {"search_alg": searcher, "num_samples": 4, "max_concurrent_trials": 1}
+    settings = {"search_alg": searcher, "num_samples": 4, "max_concurrent_trials": 1}
     resume(counting(3), resume_unfinished=False, callbacks=(), **settings)
     assert [line for line in searcher.heard if "complete" in line] == [f"complete {n:05d}" for n in range(4)]
     assert len(set(searcher.heard)) == len(searcher.heard)
 
 
-def test_for_a_trial_that_is_left_its_donor_keeps_no_checkpoint() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_for_a_trial_that_is_left_its_donor_keeps_no_checkpoint():
+    def train(config):
         for n in range(restored_state() + 1, 21):
             if config["i"] == 0:
                 report_state(n, {"n": n})
             else:
                 report({"n": n})
 
-    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+    def exploit(context, trial, result):
         donor, taker = context.get_trials()
         if trial is taker and result["n"] == 3 and taker.attempt.number == 1:
             return Decision("PAUSE", exploit=(donor, dict(taker.config)))
@@ -168,7 +163,7 @@ def test_for_a_trial_that_is_left_its_donor_keeps_no_checkpoint() -> None:
     assert len(list(donor.glob("checkpoint_*"))) == 1
 
 
-def test_unfinished_trials_can_be_begun_anew() -> None:
+def test_unfinished_trials_can_be_begun_anew():
     cut(counting(4), GRID, results=5, max_concurrent_trials=1)
     before = [record["trial"] for record in journal_of() if record["type"] == "trial"]
     trials = go_on(counting(4), unfinished=ResumeType.RESTART)
@@ -181,7 +176,7 @@ def test_unfinished_trials_can_be_begun_anew() -> None:
 # -- finished trials -----------------------------------------------------------------------------------------------
 
 
-def test_finished_trials_can_go_on() -> None:
+def test_finished_trials_can_go_on():
     fit(counting(2), GRID)
     trials = go_on(counting(4), finished=ResumeType.RESUME)
     assert [trial.last_result["n"] for trial in trials] == [4, 4, 4]
@@ -190,7 +185,7 @@ def test_finished_trials_can_go_on() -> None:
     assert outcome_of(again) == [(4, False)] * 3
 
 
-def test_finished_trials_can_be_begun_anew() -> None:
+def test_finished_trials_can_be_begun_anew():
     first = fit(counting(2), GRID)
     trials = go_on(counting(2), finished=ResumeType.RESTART)
     assert [trial.last_result["n"] for trial in trials] == [2, 2, 2]
@@ -200,7 +195,7 @@ def test_finished_trials_can_be_begun_anew() -> None:
 # -- more samples --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_can_be_extended_again_and_again() -> None:
+def test_a_run_can_be_extended_again_and_again():
     whole = fit(counting(2), GRID, num_samples=4, seed=3, name="whole")
     first = fit(counting(2), GRID, num_samples=1, seed=3)
     paths = [result.path for result in first]
@@ -214,15 +209,15 @@ def test_a_run_can_be_extended_again_and_again() -> None:
     assert len(resume(counting(2))) == 12
 
 
-def test_a_search_is_extended_from_where_the_searcher_was() -> None:
-    settings: dict[str, Any] = {"max_concurrent_trials": 1}
+def test_a_search_is_extended_from_where_the_searcher_was():
+    settings = {"max_concurrent_trials": 1}
     whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, name="whole", **settings)
     fit(counting(2), None, search_alg=Learner(), num_samples=3, **settings)
     grid = resume(counting(2), add_samples=2)
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
-def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted() -> None:
+def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted():
     first = fit(counting(2), GRID, stop=EndAfter(2), max_concurrent_trials=1)
     assert len(first) < 3 or first[2].metrics.get("n") is None
     grid = resume(counting(2), add_samples=1, callbacks=())
@@ -230,7 +225,7 @@ def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted() -> Non
     assert sum(result.metrics.get("n") == 2 for result in grid) >= 4
 
 
-def test_add_samples_has_to_make_sense() -> None:
+def test_add_samples_has_to_make_sense():
     fit(counting(1), GRID)
     with pytest.raises(ValueError, match="add_samples"):
         restore(counting(1), add_samples=-1)
@@ -241,7 +236,7 @@ def test_add_samples_has_to_make_sense() -> None:
 # -- what is said to `run` -----------------------------------------------------------------------------------------
 
 
-def test_the_texts_for_resume_mean_what_they_mean_in_ray_tune() -> None:
+def test_the_texts_for_resume_mean_what_they_mean_in_ray_tune():
     resume, restart, skip = ResumeType.RESUME, ResumeType.RESTART, ResumeType.SKIP
     assert parse_resume(None) is None
     assert parse_resume(False) is None
@@ -254,13 +249,13 @@ def test_the_texts_for_resume_mean_what_they_mean_in_ray_tune() -> None:
     assert parse_resume(True, ResumeConfig(finished=restart)) == ResumeConfig(finished=restart)
     for wrong in ("LOCAL", "REMOTE", "PROMPT", "ERRORED_ONLY", "auto", "AUTO+", "AUTO+ALL", "", 3):
         with pytest.raises(ValueError, match="resume must be"):
-            parse_resume(wrong)  # type: ignore[arg-type]
+            parse_resume(wrong)
 
 
 # -- results without going on --------------------------------------------------------------------------------------
 
 
-def test_a_restored_run_has_results_before_it_goes_on() -> None:
+def test_a_restored_run_has_results_before_it_goes_on():
     with pytest.raises(RuntimeError, match="before fit"):
         Tuner(counting(1)).get_results()
     cut(counting(3), GRID, results=4, max_concurrent_trials=1)
@@ -273,20 +268,20 @@ def test_a_restored_run_has_results_before_it_goes_on() -> None:
 class Announcer(Callback):
     """Has large values of its own."""
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts):
         self.texts = texts
 
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+    def on_trial_start(self, iteration, trials, trial, **info):
         announced.append([text[:1] for text in self.texts])
 
 
-announced: list[list[str]] = []
+announced = []
 
 
-def test_large_values_of_the_settings_come_back_each_to_its_place() -> None:
+def test_large_values_of_the_settings_come_back_each_to_its_place():
     """The settings name them by a number; so does the space."""
 
-    def train(config: dict[str, Any]) -> dict[str, Any]:
+    def train(config):
         return {"n": 1, "seen": [config[name][:1] for name in ("one", "two")]}
 
     announced.clear()
@@ -298,7 +293,7 @@ def test_large_values_of_the_settings_come_back_each_to_its_place() -> None:
     assert announced[-1] == ["c", "d"]
 
 
-def test_a_trial_that_begins_anew_has_its_large_values() -> None:
+def test_a_trial_that_begins_anew_has_its_large_values():
     """Where they are kept is no matter of a scheduler."""
     value = "a" * 1_100_000
     fit(counting(2, bad=[0]), {"i": 0, "large": value})
@@ -315,10 +310,10 @@ class Net:
     """A choice that is a class."""
 
 
-def test_results_of_a_restored_run_have_the_objects_themselves() -> None:
+def test_results_of_a_restored_run_have_the_objects_themselves():
     choices = [Decimal("0.1"), Kind.SMALL, Path("a"), Net, len, (1, 2), frozenset({3})]
 
-    def train(config: dict[str, Any]) -> dict[str, Any]:
+    def train(config):
         return {"n": 1, "seen": {"choice": config["choice"]}}
 
     made = fit(train, {"choice": grid_search(choices), "data": put([1, 2])})
@@ -333,9 +328,7 @@ def test_results_of_a_restored_run_have_the_objects_themselves() -> None:
     ) == 1
 
 
-def test_an_object_that_cannot_be_loaded_is_shown_as_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_object_that_cannot_be_loaded_is_shown_as_text(tmp_path, monkeypatch, caplog):
     module = tmp_path / "module_that_goes.py"
     module.write_text("class Gone: ...\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -352,7 +345,7 @@ def test_an_object_that_cannot_be_loaded_is_shown_as_text(
     assert "module_that_goes" in caplog.text
 
 
-def test_results_of_a_run_that_others_can_write_are_not_read() -> None:
+def test_results_of_a_run_that_others_can_write_are_not_read():
     fit(counting(1), GRID)
     tuner = restore(counting(1))
     (run_path() / "journal").chmod(0o666)
@@ -360,9 +353,9 @@ def test_results_of_a_run_that_others_can_write_are_not_read() -> None:
         tuner.get_results()
 
 
-def test_unrecorded_plugin_must_be_passed_again() -> None:
+def test_unrecorded_plugin_must_be_passed_again():
     class Unsaved(Learner):
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             raise TypeError("holds a lock")
 
     fit(counting(1), None, search_alg=Unsaved(), num_samples=2)
@@ -371,55 +364,55 @@ def test_unrecorded_plugin_must_be_passed_again() -> None:
     assert len(resume(counting(1), search_alg=Learner(), num_samples=3)) == 3
 
 
-def test_run_goes_on_with_the_same_trainable_only() -> None:
+def test_run_goes_on_with_the_same_trainable_only():
     cut(counting(3), GRID, results=4, max_concurrent_trials=1)
     analysis = run(counting(3), config=GRID, name=RUN, verbose=0, resume="AUTO", max_concurrent_trials=1)
     assert [trial.last_result["n"] for trial in analysis.trials] == [3, 3, 3]
 
-    def another(config: dict[str, Any]) -> None:
+    def another(config):
         pass
 
     with pytest.raises(ValueError, match="'counter'"):
         run(another, config=GRID, name=RUN, verbose=0, resume=True)
 
 
-def test_changes_by_a_scheduler_survive() -> None:
-    def change(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+def test_changes_by_a_scheduler_survive():
+    def change(context, trial, result):
         if result["n"] == 1:
             trial.set_config({**trial.config, "i": 5})
             trial.set_experiment_tag("changed")
         return "CONTINUE"
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         counting(4)(config)
 
-    def see(trial: Trial, **info: Any) -> None:
+    def see(trial, **info):
         seen.append((trial.config, trial.experiment_tag))
 
-    seen: list[tuple[Any, ...]] = []
+    seen = []
     cut(trainable, {"i": 1}, results=3, scheduler=deciding(change))
     grid = resume(trainable, callbacks=[listening(on_trial_start=see)])
     assert seen == [({"i": 5}, "changed")]
     assert grid[0].metrics["experiment_tag"] == "changed"
 
 
-def test_changes_by_a_scheduler_survive_a_resume() -> None:
+def test_changes_by_a_scheduler_survive_a_resume():
     """The scheduler of the second driver counts from 100; what it adds to the first trial does not count."""
 
     class Numbers(FIFOScheduler):
-        def __init__(self, first: int):
+        def __init__(self, first):
             self.next = first
 
-        def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        def on_trial_add(self, tune_controller, trial):
             if "number" not in trial.config:
                 trial.set_config({**trial.config, "number": self.next})
                 trial.evaluated_params = {**trial.evaluated_params, "number": self.next}
                 self.next += 1
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         counting(2)(config)
 
-    settings: dict[str, Any] = {"num_samples": 3, "max_concurrent_trials": 1}
+    settings = {"num_samples": 3, "max_concurrent_trials": 1}
     cut(trainable, results=1, scheduler=Numbers(0), **settings)
     added = [record["config"]["number"] for record in journal_of() if record["type"] == "change"]
     grid = resume(trainable, callbacks=(), scheduler=Numbers(100), **settings)
@@ -428,7 +421,7 @@ def test_changes_by_a_scheduler_survive_a_resume() -> None:
     assert [trial.evaluated_params for trial in read_run(run_path()).trials] == [{"number": n} for n in (0, 101, 102)]
 
 
-def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> None:
+def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first():
     tuner = make_tuner(counting(2), None, search_alg=Learner(4), num_samples=3, max_concurrent_trials=1)
     first, second = tuner.fit(), tuner.fit()
     assert Path(second.experiment_path).name == "run_1"
@@ -445,32 +438,30 @@ def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> No
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def script(monkeypatch):
     """Runs as a script under `minitune resume` does, and returns the name of the run."""
     monkeypatch.setenv("MINITUNE_RESUME", "1")
 
-    def script(name: str | None = None) -> str:
+    def script(name=None):
         grid = fit(counting(2), GRID, name=name, max_concurrent_trials=1, callbacks=())
         return Path(grid.experiment_path).name
 
     return script
 
 
-def cut_off(name: str, trainable: Any = None) -> None:
+def cut_off(name, trainable=None):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MINITUNE_RESUME", raising=False)
         cut(trainable or counting(2), GRID, results=3, name=name, max_concurrent_trials=1)
 
 
-def finish(name: str, trainable: Any = None) -> None:
+def finish(name, trainable=None):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MINITUNE_RESUME", raising=False)
         fit(trainable or counting(2), GRID, name=name, max_concurrent_trials=1)
 
 
-def test_a_script_goes_on_with_the_newest_unfinished_run_first_and_with_each_run_once(
-    script: Callable[..., str],
-) -> None:
+def test_a_script_goes_on_with_the_newest_unfinished_run_first_and_with_each_run_once(script):
     finish("d")
     cut_off("b")
     cut_off("c")
@@ -479,14 +470,14 @@ def test_a_script_goes_on_with_the_newest_unfinished_run_first_and_with_each_run
     assert script().startswith("counter_")
 
 
-def test_a_script_that_names_its_run_goes_on_with_that_name_or_one_with_a_number(script: Callable[..., str]) -> None:
+def test_a_script_that_names_its_run_goes_on_with_that_name_or_one_with_a_number(script):
     for name in ("mine_7", "mine_old", "mined"):
         cut_off(name)
     assert [script(name="mine"), script(name="mine")] == ["mine_7", "mine"]
 
 
-def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_seed() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_seed():
+    def train(config):
         report({"seed": get_context().get_trial_seed()})
         raise ValueError("on purpose")
 
@@ -499,7 +490,7 @@ def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_
     assert str(trial) == f"mine-{trial.trial_id}"
 
 
-def test_a_failed_trial_that_a_resume_has_finished_has_no_error_for_a_reader_either() -> None:
+def test_a_failed_trial_that_a_resume_has_finished_has_no_error_for_a_reader_either():
     assert fit(counting(3, bad=[0]), GRID).num_errors == 1
     assert resume(counting(3), resume_errored=True).num_errors == 0
     assert [(trial.error, trial.num_failures) for trial in read_run(run_path()).trials] == [(None, 0)] * 3

@@ -1,22 +1,19 @@
 """A run whose driver was killed at any record, or at any byte, ends with the same table as one that was not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Counter, Learner, PauseOnce, SavedCounter, counting, fit, journal_of, newest_state, resume, run_path
 
-from minitune import ResultGrid, TPESearch, Tuner, choice, grid_search, report, uniform
+from minitune import TPESearch, Tuner, choice, grid_search, report, uniform
 from minitune.schedulers import HyperBandForBOHB
 from minitune.search import AutoSearch
 from minitune.search.bohb import TuneBOHB
 
 
-def fails_once(config: dict[str, Any]) -> None:
+def fails_once(config):
     """Fails in its first attempt, which leaves a mark beside the run."""
     mark = Path(config["marks"], str(config["i"]))
     report({"n": 1})
@@ -26,7 +23,7 @@ def fails_once(config: dict[str, Any]) -> None:
     report({"n": 2})
 
 
-def bowl(config: dict[str, Any]) -> None:
+def bowl(config):
     for n in (1, 2):
         report({"n": n, "loss": (config["x"] - 0.3) ** 2 / n})
 
@@ -35,8 +32,8 @@ pytestmark = pytest.mark.usefixtures("inline")
 
 SPACE = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
 LINE = {"x": uniform(0, 1)}
-MINIMISE: dict[str, Any] = {"num_samples": 5, "metric": "loss", "mode": "min", "max_concurrent_trials": 1}
-CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+MINIMISE = {"num_samples": 5, "metric": "loss", "mode": "min", "max_concurrent_trials": 1}
+CASES = {
     "search": (counting(2), None, {"search_alg": Learner(3), "num_samples": 3, "max_concurrent_trials": 1}),
     "two at a time": (counting(2), SPACE, {"max_concurrent_trials": 2}),
     "class": (SavedCounter, {**SPACE, "end": 3}, {"max_concurrent_trials": 2}),
@@ -57,7 +54,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 }
 
 
-def table(grid: ResultGrid) -> list[Any]:
+def table(grid):
     """The part of the results that does not depend on time and place."""
     return [
         (
@@ -71,7 +68,7 @@ def table(grid: ResultGrid) -> list[Any]:
     ]
 
 
-def restore_copy(tmp_path: Path, name: str, length: int, trainable: Any) -> tuple[Path, Tuner]:
+def restore_copy(tmp_path, name, length, trainable):
     """A copy of the run whose journal has only so many bytes."""
     copy = tmp_path / name
     shutil.copytree(run_path(), copy)
@@ -83,9 +80,7 @@ def restore_copy(tmp_path: Path, name: str, length: int, trainable: Any) -> tupl
     ("case", "saves"),
     [("search", "0"), ("auto", "0"), ("bands", "0"), *((case, "3600") for case in CASES)],
 )
-def test_a_run_that_was_cut_at_any_record_ends_with_the_same_table(
-    case: str, saves: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_cut_at_any_record_ends_with_the_same_table(case, saves, tmp_path, monkeypatch):
     """States are saved at every turn, or only at the end."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", saves)
     trainable, space, settings = CASES[case]
@@ -115,12 +110,12 @@ def test_a_run_that_was_cut_at_any_record_ends_with_the_same_table(
         shutil.rmtree(copy)
 
 
-def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Path) -> None:
+def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path):
     """A class that is to be saved at its end would: it was not saved."""
-    steps: list[int] = []
+    steps = []
 
     class Kind(Counter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             steps.append(self.n)
             return super().step()
 
@@ -135,14 +130,12 @@ def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("cut_after", "steps"), [("result", [2]), ("checkpoint", [])])
-def test_a_trial_whose_last_result_is_on_record_is_saved_at_its_end(
-    cut_after: str, steps: list[int], tmp_path: Path
-) -> None:
+def test_a_trial_whose_last_result_is_on_record_is_saved_at_its_end(cut_after, steps, tmp_path):
     """It goes on from its checkpoint before, unless that of its end is on record, too."""
-    seen: list[int] = []
+    seen = []
 
     class Kind(SavedCounter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             seen.append(self.n)
             return super().step()
 
@@ -158,7 +151,7 @@ def test_a_trial_whose_last_result_is_on_record_is_saved_at_its_end(
     assert (result.checkpoint.to_dict()["n"], result.metrics["training_iteration"]) == (3, 3)
 
 
-def test_a_run_that_was_cut_at_any_byte_of_its_last_records_ends_with_the_same_table(tmp_path: Path) -> None:
+def test_a_run_that_was_cut_at_any_byte_of_its_last_records_ends_with_the_same_table(tmp_path):
     whole = fit(counting(2), {"i": grid_search([1, 2])}, seed=1, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
     results = [number for number, record in enumerate(journal_of()) if record["type"] == "result"]
@@ -170,7 +163,7 @@ def test_a_run_that_was_cut_at_any_byte_of_its_last_records_ends_with_the_same_t
         shutil.rmtree(copy)
 
 
-def test_resumed_run_is_cut_again(tmp_path: Path) -> None:
+def test_resumed_run_is_cut_again(tmp_path):
     """The records that a resume itself writes are cut too."""
     whole = fit(counting(3), SPACE, seed=5, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)

@@ -1,14 +1,11 @@
 """Plug-ins over a resume: they get their own states, and then the events after these, each once."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import threading
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import (
@@ -34,7 +31,6 @@ from minitune import (
     FIFOScheduler,
     Searcher,
     Stopper,
-    Trial,
     TuneError,
     report,
 )
@@ -49,13 +45,13 @@ from minitune.stopper import MaximumIterationStopper, NoopStopper, TimeoutStoppe
 
 pytestmark = pytest.mark.usefixtures("inline")
 
-ONE_BY_ONE: dict[str, Any] = {"max_concurrent_trials": 1}
+ONE_BY_ONE = {"max_concurrent_trials": 1}
 
 
 @pytest.fixture(params=["0", "3600"])
-def save_period(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def save_period(request, monkeypatch):
     """States are saved at every turn, or only at the end."""
-    period: str = request.param
+    period = request.param
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", period)
     return period
 
@@ -64,10 +60,10 @@ def save_period(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("results", [1, 4, 7])
-def test_resumed_searcher_hears_each_event_once(results: int, save_period: str) -> None:
+def test_resumed_searcher_hears_each_event_once(results, save_period):
     """As `test_cut_journals` shows it of one without a limiter."""
 
-    def searcher() -> Searcher:
+    def searcher():
         return ConcurrencyLimiter(Learner(5), 1)
 
     whole = fit(counting(3), None, search_alg=searcher(), num_samples=4, name="whole", **ONE_BY_ONE)
@@ -81,29 +77,27 @@ def test_resumed_searcher_hears_each_event_once(results: int, save_period: str) 
 class SavedLearner(Learner):
     """Says what its state is, so that it takes over the saved one also where it is given again."""
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self):
         return super().get_state()
 
 
 @pytest.mark.parametrize(("reports", "results"), [*((3, results) for results in range(3, 12)), (40, 100)])
-def test_searcher_gets_the_results_after_its_last_state(
-    reports: int, results: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_searcher_gets_the_results_after_its_last_state(reports, results, monkeypatch):
     """Whole trials may have come and gone since then. Of one with many results, the record of its end has the sum."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "11")
 
-    def slowly(config: dict[str, Any]) -> None:
+    def slowly(config):
         for n in range(1, reports + 1):
             clock.current.sleep(6 / reports)
             report({"n": n, "score": n})
 
-    def executor() -> Any:
+    def executor():
         made = virtual_executor()
         for module in (snapshot, _driver):  # this clock tells when it is time to save
             monkeypatch.setattr(module, "time", made.clock)
         return made
 
-    settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
+    settings = {"num_samples": 4, **ONE_BY_ONE}
     fit(slowly, None, search_alg=SavedLearner(5), name="whole", executor=executor(), **settings)
     cut(slowly, None, results=results, search_alg=SavedLearner(5), executor=executor(), **settings)
     has_state = "searcher" in newest_snapshot()
@@ -118,16 +112,16 @@ def test_searcher_gets_the_results_after_its_last_state(
 class Scoring(SavedCounter):
     """Counts to three, and is saved when a signal comes."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         super().setup({"end": 3})
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {**super().step(), "score": self.n * self.config["i"]}
 
 
 @pytest.mark.parametrize("trainable", [counting(3), Scoring], ids=["function", "class"])
 @pytest.mark.parametrize("results", [2, 3, 5])
-def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(trainable: Any, results: int) -> None:
+def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(trainable, results):
     whole = fit(trainable, None, search_alg=Learner(5), num_samples=3, name="whole", **ONE_BY_ONE)
     cut(trainable, None, results=results, how="SIGINT", search_alg=Learner(5), num_samples=3, **ONE_BY_ONE)
     assert list(run_path().glob("plugins-*")), "it was saved before it was told"
@@ -139,27 +133,27 @@ def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(trainab
 class Unrepeatable(Searcher):
     """Draws from a generator that no one seeds, and remembers what it has proposed, in the manner of Ray Tune."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(metric="score", mode="max")
-        self.proposed: dict[str, float] = {}
-        self.results: dict[str, float] = {}
+        self.proposed = {}
+        self.results = {}
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def suggest(self, trial_id):
         self.proposed[trial_id] = random.SystemRandom().random()
         return {"i": self.proposed[trial_id]}
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         self.results[trial_id] = result["score"] if result else 0.0
 
-    def save(self, checkpoint_path: str) -> None:
+    def save(self, checkpoint_path):
         Path(checkpoint_path).write_bytes(pickle.dumps((self.proposed, self.results)))
 
-    def restore(self, checkpoint_path: str) -> None:
+    def restore(self, checkpoint_path):
         self.proposed, self.results = pickle.loads(Path(checkpoint_path).read_bytes())
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_the_files_of_a_searcher_are_its_own(again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_a_searcher_are_its_own(again, monkeypatch):
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
     cut(counting(2), None, results=5, search_alg=Unrepeatable(), num_samples=5, **ONE_BY_ONE)
     recorded = {record["trial"]: record["config"]["i"] for record in journal_of() if record["type"] == "trial"}
@@ -172,13 +166,11 @@ def test_the_files_of_a_searcher_are_its_own(again: bool, monkeypatch: pytest.Mo
     assert results == {trial_id: 2 * i for trial_id, i in configs.items()}
 
 
-def test_a_searcher_that_is_not_saved_hears_all_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_searcher_that_is_not_saved_hears_all_again(monkeypatch, caplog):
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
 
     class NotSaved(Learner):
-        def save(self, checkpoint_path: str) -> None:
+        def save(self, checkpoint_path):
             raise NotImplementedError
 
     cut(counting(2), None, results=3, search_alg=NotSaved(), num_samples=3, **ONE_BY_ONE)
@@ -191,7 +183,7 @@ def test_a_searcher_that_is_not_saved_hears_all_again(
 
 
 @pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change", "other"])
-def test_a_damaged_state_is_not_used(damage: str) -> None:
+def test_a_damaged_state_is_not_used(damage):
     fit(counting(2), None, search_alg=Learner(2), num_samples=3, **ONE_BY_ONE)
     whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, name="whole", **ONE_BY_ONE)
     older = sorted(run_path("whole").glob("plugins-*.pkl"))[0].read_bytes()
@@ -205,9 +197,9 @@ def test_a_damaged_state_is_not_used(damage: str) -> None:
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
-def test_a_state_that_does_not_fit_is_named_and_not_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_state_that_does_not_fit_is_named_and_not_used(caplog):
     class Picky(Learner):
-        def restore(self, checkpoint_path: str) -> None:
+        def restore(self, checkpoint_path):
             raise ValueError("from another time")
 
     fit(counting(2), None, search_alg=Picky(2), num_samples=3, **ONE_BY_ONE)
@@ -217,7 +209,7 @@ def test_a_state_that_does_not_fit_is_named_and_not_used(caplog: pytest.LogCaptu
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
-def test_only_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_two_snapshots_are_kept(monkeypatch):
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
     fit(counting(3), None, search_alg=Learner(), num_samples=3)
     assert sum(record["type"] == "state" for record in journal_of()) > 5
@@ -231,16 +223,16 @@ def test_only_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 class Ranks(FIFOScheduler):
     """Keeps trials themselves, and the first argument of its hooks, as schedulers of users do."""
 
-    def __init__(self) -> None:
-        self.best: dict[Trial, int] = {}
-        self.context: Any = None
-        self.told: list[str] = []
+    def __init__(self):
+        self.best = {}
+        self.context = None
+        self.told = []
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller, trial):
         self.context = tune_controller
         self.best[trial] = 0
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         assert tune_controller is self.context
         assert trial in self.best, "it is the very same object"
         self.best[trial] = max(self.best[trial], result["n"])
@@ -249,15 +241,15 @@ class Ranks(FIFOScheduler):
 
 
 @pytest.mark.parametrize("results", [2, 8])
-def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> None:
+def test_a_scheduler_finds_its_trials_again(results, save_period):
     cut(counting(3), {"i": 1}, results=results, scheduler=Ranks(), num_samples=3, **ONE_BY_ONE)
 
     resume(counting(3), callbacks=[spy := Spy()])
     assert [trial.last_result["n"] for trial in spy.trials] == [3, 3, 3]
-    seen: list[Any] = []
+    seen = []
 
     class Keep(Ranks):
-        def restore(self, checkpoint_path: str) -> None:
+        def restore(self, checkpoint_path):
             seen.append(checkpoint_path)
 
     scheduler = Keep()
@@ -267,15 +259,15 @@ def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> N
     assert {trial.number: best for trial, best in scheduler.best.items()} == {0: 3, 1: 3, 2: 3}
 
 
-def test_scheduler_given_at_a_resume_keeps_its_new_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_given_at_a_resume_keeps_its_new_arguments(monkeypatch):
     """Its class does not say what its state is, so the state that was saved holds the arguments of the earlier one."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
 
     class Limit(FIFOScheduler):
-        def __init__(self, most: int) -> None:
+        def __init__(self, most):
             self.most = most
 
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        def on_trial_result(self, tune_controller, trial, result):
             return self.STOP if result["n"] >= self.most else self.CONTINUE
 
     cut(counting(9), {"i": 1}, results=2, scheduler=Limit(3), num_samples=2, **ONE_BY_ONE)
@@ -283,23 +275,23 @@ def test_scheduler_given_at_a_resume_keeps_its_new_arguments(monkeypatch: pytest
     assert [result.metrics["n"] for result in grid] == [5, 5]
 
 
-def test_a_scheduler_that_saves_its_own_files_is_restored_from_them(save_period: str) -> None:
+def test_a_scheduler_that_saves_its_own_files_is_restored_from_them(save_period):
     class Files(FIFOScheduler):
-        def __init__(self) -> None:
+        def __init__(self):
             self.lock = threading.Lock()
-            self.told: list[str] = []
+            self.told = []
 
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             return Files, ()
 
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        def on_trial_result(self, tune_controller, trial, result):
             self.told.append(f"{trial.number} {result['n']}")
             return self.CONTINUE
 
-        def save(self, checkpoint_path: str) -> None:
+        def save(self, checkpoint_path):
             Path(checkpoint_path).write_text("\n".join(self.told))
 
-        def restore(self, checkpoint_path: str) -> None:
+        def restore(self, checkpoint_path):
             self.told = Path(checkpoint_path).read_text().splitlines()
 
     cut(counting(3), {"i": 1}, results=5, scheduler=Files(), num_samples=3, **ONE_BY_ONE)
@@ -308,9 +300,9 @@ def test_a_scheduler_that_saves_its_own_files_is_restored_from_them(save_period:
     assert told.decode().split("\n") == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
 
 
-def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog):
     class Locked(Ranks):
-        def get_state(self) -> dict[str, Any]:
+        def get_state(self):
             return {"lock": threading.Lock()}
 
     cut(counting(3), {"i": 1}, results=5, scheduler=Locked(), num_samples=2, **ONE_BY_ONE)
@@ -322,17 +314,17 @@ def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog: pytest.LogCaptur
 # -- stoppers ------------------------------------------------------------------------------------------------------
 
 
-def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch):
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
 
-    forever: dict[str, Any] = {"num_samples": -1, "time_budget_s": 10}
+    forever = {"num_samples": -1, "time_budget_s": 10}
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(1, 100):
             clock.current.sleep(1)
             report({"n": n})
 
-    def interrupt(trial: Trial, result: dict[str, Any]) -> None:
+    def interrupt(trial, result):
         if result["n"] == 6:
             raise KeyboardInterrupt
 
@@ -345,23 +337,23 @@ def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch)
 class Third(Stopper):
     """Stops a trial at the third result of the whole run, the sixth and so on."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.count = 0
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id, result):
         self.count += 1
         return self.count % 3 == 0
 
 
 @pytest.mark.parametrize("results", [1, 4])
-def test_a_stopper_counts_each_result_once(results: int, save_period: str) -> None:
+def test_a_stopper_counts_each_result_once(results, save_period):
     whole = fit(counting(9), {"i": 1}, num_samples=3, name="whole", stop=Third(), **ONE_BY_ONE)
     cut(counting(9), {"i": 1}, results=results, num_samples=3, stop=Third(), **ONE_BY_ONE)
     grid = resume(counting(9))
     assert [result.metrics["n"] for result in grid] == [result.metrics["n"] for result in whole] == [3, 3, 3]
 
 
-def test_other_stop_criteria_can_be_given() -> None:
+def test_other_stop_criteria_can_be_given():
     cut(counting(9), {"i": 1}, results=2, num_samples=2, stop=[Third(), TimeoutStopper(60)], **ONE_BY_ONE)
     stop = [MaximumIterationStopper(2), TimeoutStopper(60), TimeoutStopper(70)]
     grid = resume(counting(9), stop=stop)
@@ -373,10 +365,10 @@ class Saved(Third):
 
     is_loaded = False
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self):
         return {"count": self.count}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state):
         self.is_loaded = True
         self.count = state["count"]
 
@@ -386,9 +378,7 @@ class Renamed(Saved):
 
 
 @pytest.mark.parametrize(("stop", "is_loaded"), [(Saved(), True), (Renamed(), False)])
-def test_a_stopper_of_another_class_gets_no_saved_state(
-    stop: Saved, is_loaded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopper_of_another_class_gets_no_saved_state(stop, is_loaded, monkeypatch):
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
     cut(counting(9), {"i": 1}, results=4, num_samples=3, stop=Saved(), **ONE_BY_ONE)
     grid = resume(counting(9), stop=stop)
@@ -402,25 +392,23 @@ def test_a_stopper_of_another_class_gets_no_saved_state(
 class Heard(Callback):
     """Counts results, over resumes."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name=""):
         self.name = name
         self.count = 0
 
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
+    def on_trial_result(self, iteration, trials, trial, result, **info):
         self.count += 1
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self):
         return {"count": self.count, "name": self.name}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state):
         assert state["name"] == self.name
         self.count = state["count"]
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_callbacks_get_their_states_by_position(again: bool) -> None:
+def test_callbacks_get_their_states_by_position(again):
     callbacks = [Heard("first"), Heard("second"), CutAfter(4), Heard("third")]
     with pytest.raises(TuneError):
         fit(counting(3), {"i": 1}, num_samples=2, callbacks=callbacks, **ONE_BY_ONE)
@@ -433,7 +421,7 @@ def test_callbacks_get_their_states_by_position(again: bool) -> None:
         assert [callback.count for callback in given if isinstance(callback, Heard)] == counts
 
 
-def test_callback_of_another_class_gets_no_saved_state() -> None:
+def test_callback_of_another_class_gets_no_saved_state():
     class Other(Heard):
         pass
 
@@ -443,9 +431,9 @@ def test_callback_of_another_class_gets_no_saved_state() -> None:
     assert [callback.count for callback in given if isinstance(callback, Heard)] == [2, 3]
 
 
-def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog):
     class Bad(Heard):
-        def get_state(self) -> dict[str, Any]:
+        def get_state(self):
             return {"lock": threading.Lock()}
 
     fit(counting(3), {"i": 1}, callbacks=[Heard("good"), Bad("bad")])
@@ -455,7 +443,7 @@ def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptur
     assert good.count == 3
 
 
-def test_saved_state_includes_all_earlier_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_state_includes_all_earlier_records(monkeypatch):
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
     fit(counting(3), {"i": 1}, num_samples=2, search_alg=Learner())
 
@@ -470,13 +458,11 @@ def test_saved_state_includes_all_earlier_records(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("takes_s", "pause_s"), [(0.0, 1.0), (0.01, 1.0), (2.0, 40.0)])
-def test_snapshots_take_at_most_a_twentieth_of_the_time(
-    takes_s: float, pause_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshots_take_at_most_a_twentieth_of_the_time(takes_s, pause_s, tmp_path, monkeypatch):
     now = VirtualClock()
 
     class Slow(FIFOScheduler):
-        def get_state(self) -> dict[str, Any]:
+        def get_state(self):
             now.sleep(takes_s)
             return {}
 
@@ -484,8 +470,8 @@ def test_snapshots_take_at_most_a_twentieth_of_the_time(
     plugins = SimpleNamespace(
         search_alg=BasicVariantGenerator(), scheduler=Slow(), stopper=NoopStopper(), callbacks=(), context=None
     )
-    recorder: Any = SimpleNamespace(offset=0, is_ours=True, state_saved=lambda *facts: None, directories=None)
-    keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, plugins, Snapshot())  # type: ignore[arg-type]
+    recorder = SimpleNamespace(offset=0, is_ours=True, state_saved=lambda *facts: None, directories=None)
+    keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, plugins, Snapshot())
     recorder.offset = 1
     keeper.save()
     assert keeper.due_s - now.monotonic() == pytest.approx(pause_s)

@@ -1,10 +1,7 @@
 """A resume goes on first with trials that had a worker, then with those that waited. A lost worker is no failure."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import closing
-from typing import Any
 
 import pytest
 from kit import (
@@ -22,7 +19,7 @@ from kit import (
     run_path,
 )
 
-from minitune import ExperimentAnalysis, Trial, grid_search
+from minitune import ExperimentAnalysis, grid_search
 from minitune.experiment.endings import Ending, EndKind
 from minitune.record import records
 from minitune.record.journal import Journal
@@ -37,16 +34,16 @@ SIX = {"i": grid_search([0, 1, 2, 3, 4, 5])}
 class Starts(Spy):
     """Notes the numbers of trials in the order of their starts."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.order: list[int] = []
+        self.order = []
 
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+    def on_trial_start(self, iteration, trials, trial, **info):
         self.order.append(trial.number)
 
 
 @pytest.mark.parametrize("how", ["raise", "SIGINT"])
-def test_trials_that_had_a_worker_go_on_before_those_that_waited(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_that_had_a_worker_go_on_before_those_that_waited(how, monkeypatch):
     """Two at a time: 0 and 1 have ended, 2 and 3 were at work, 4 and 5 had been drawn."""
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
     cut(counting(4), SIX, results=11, how=how)
@@ -60,17 +57,17 @@ def test_trials_that_had_a_worker_go_on_before_those_that_waited(how: str, monke
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_a_trial_that_waited_for_its_retry_is_not_put_first() -> None:
+def test_a_trial_that_waited_for_its_retry_is_not_put_first():
     """It had no worker when the driver ended."""
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, 4):
             if config["i"] == 0 and n == 2 and not failed:
                 failed.append(n)
                 raise ValueError("once")
             report_state(n, {"n": n})
 
-    failed: list[int] = []
+    failed = []
     cut(trainable, {"i": grid_search([0, 1, 2])}, results=3, max_failures=1)
     starts = Starts()
     grid = resume(trainable, callbacks=[starts], max_failures=1)
@@ -78,7 +75,7 @@ def test_a_trial_that_waited_for_its_retry_is_not_put_first() -> None:
     assert not grid.errors
 
 
-def lose_the_worker(trial_number: int) -> None:
+def lose_the_worker(trial_number):
     """Put on record, as the last thing that has happened, that a trial has lost its worker through no fault of it."""
     trials = {record["number"]: record["trial"] for record in journal_of() if record["type"] == "trial"}
     with closing(Journal(run_path() / "journal", NoThread(), is_new=False)) as journal:
@@ -87,7 +84,7 @@ def lose_the_worker(trial_number: int) -> None:
         )
 
 
-def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:
+def test_a_lost_worker_is_no_failure_after_a_resume_either():
     cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=2)
     lose_the_worker(1)
     assert ExperimentAnalysis(run_path()).trials[1].num_failures == 0
@@ -105,13 +102,13 @@ def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:
 # -- schedulers that draw --------------------------------------------------------------------------------------------
 
 
-def climbs(config: dict[str, Any]) -> None:
+def climbs(config):
     for n in range(restored_state() + 1, 13):
         report_state(n, {"n": n, "score": config["x"] * n})
 
 
-GOAL: dict[str, Any] = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
-DRAWING: dict[str, Any] = {
+GOAL = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
+DRAWING = {
     "asha": lambda: ASHAScheduler(**GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3),
     "median": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2),
     "pbt": lambda: PopulationBasedTraining(
@@ -121,9 +118,9 @@ DRAWING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", DRAWING)
-def test_a_resumed_run_decides_as_the_whole_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_decides_as_the_whole_one(kind, monkeypatch):
     """Its random numbers go on where they were, be the scheduler's state loaded or its past told to it again."""
-    settings: dict[str, Any] = {"num_samples": 8, "seed": 4, "max_concurrent_trials": 1}
+    settings = {"num_samples": 8, "seed": 4, "max_concurrent_trials": 1}
     space = {"x": uniform(0, 1)}
     whole = fit(climbs, space, scheduler=DRAWING[kind](), name="whole", **settings)
     for results, period in ((5, "0"), (17, "3600"), (30, "0")):

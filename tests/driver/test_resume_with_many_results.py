@@ -1,13 +1,9 @@
 """Runs whose trials have reported so often that a resume reads the sum of their results rather than each."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from kit import Spy, fit, resume, run_path
 
-from minitune import ASHAScheduler, Stopper, Trial, grid_search, report
+from minitune import ASHAScheduler, Stopper, grid_search, report
 from minitune.error import JournalCorruptError
 from minitune.record.decisions import Decisions, read_decisions
 from minitune.record.reading import read_run
@@ -18,12 +14,12 @@ SPACE = {"x": grid_search([1.0, 2.0, 3.0])}
 AWKWARD = (float("nan"), 1, True, 10**400, None, "text", -float("inf"), [1, {"a": 2}])
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for step in range(REPORTS):
         report({"loss": config["x"] / (step + 1), "deep": {"step": step}, "odd": AWKWARD[step % len(AWKWARD)]})
 
 
-def state(trials: list[Trial]) -> Any:
+def state(trials):
     return [
         (trial.status, repr(trial.last_result), repr(trial.metric_analysis), trial.progress.num_reports)
         for trial in trials
@@ -31,7 +27,7 @@ def state(trials: list[Trial]) -> Any:
 
 
 @pytest.mark.parametrize("scheduler", [None, ASHAScheduler(max_t=REPORTS, grace_period=REPORTS // 2)])
-def test_a_run_that_is_read_or_resumed_is_unchanged(scheduler: Any) -> None:
+def test_a_run_that_is_read_or_resumed_is_unchanged(scheduler):
     fit(train, SPACE, metric="loss", mode="min", scheduler=scheduler, callbacks=[first := Spy()])
     before = state(first.trials)
     assert state(read_run(run_path()).trials) == before
@@ -44,15 +40,15 @@ def test_a_run_that_is_read_or_resumed_is_unchanged(scheduler: Any) -> None:
     assert [len(result.get_rows()) for result in grid] == [trial.progress.num_reports for trial in first.trials]
 
 
-def test_a_stopper_of_the_users_hears_each_result_again() -> None:
+def test_a_stopper_of_the_users_hears_each_result_again():
     class Counting(Stopper):
         heard = 0
 
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        def __call__(self, trial_id, result):
             self.heard += 1
             return False
 
-        def get_state(self) -> Any:
+        def get_state(self):
             raise RuntimeError("cannot be saved, so a resume tells it all that has happened")
 
     fit(train, {"x": 1.0}, stop=Counting())
@@ -61,7 +57,7 @@ def test_a_stopper_of_the_users_hears_each_result_again() -> None:
     assert again.heard == REPORTS
 
 
-def test_a_damaged_result_is_found_although_its_sum_is_known() -> None:
+def test_a_damaged_result_is_found_although_its_sum_is_known():
     fit(train, SPACE)
     journal = run_path() / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)

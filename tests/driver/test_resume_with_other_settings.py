@@ -1,7 +1,5 @@
 """A run that goes on with other settings, or other code, than it began with."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import RUN, Script, counting, cut, fit, journal_of, resume, run_path
+from kit import RUN, counting, cut, fit, journal_of, resume, run_path
 
 import minitune as tune
 from minitune import TuneError, grid_search, run, uniform
@@ -25,19 +23,19 @@ SCRIPTS = Path(__file__).with_name("scripts")
 pytestmark = pytest.mark.usefixtures("inline")
 
 SPACE = {"i": uniform(1, 2)}
-OBJECTIVE: dict[str, Any] = {"metric": "score", "mode": "min"}
+OBJECTIVE = {"metric": "score", "mode": "min"}
 
 
-def by_run(**settings: Any) -> list[dict[str, Any]]:
+def by_run(**settings):
     trials = run(counting(2), config=SPACE, name=RUN, verbose=0, resume="AUTO", **settings).trials
     return [trial.config for trial in trials]
 
 
-def by_restore(**settings: Any) -> list[dict[str, Any]]:
+def by_restore(**settings):
     return [result.config for result in resume(counting(2), callbacks=(), **settings)]
 
 
-def by_script(**settings: Any) -> list[dict[str, Any]]:
+def by_script(**settings):
     """As under `minitune resume SCRIPT`."""
     os.environ["MINITUNE_RESUME"] = str(run_path())
     try:
@@ -50,7 +48,7 @@ WAYS = pytest.mark.parametrize("go_on", [by_run, by_restore, by_script])
 Way = Callable[..., list[dict[str, Any]]]
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def told(caplog):
     return [record.message for record in caplog.records if "continues, but" in record.message]
 
 
@@ -66,7 +64,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
         ({"metric": ["score", "n"], "mode": ["min", "max"]}, "score (min), n (max)"),
     ],
 )
-def test_another_objective_is_refused_and_changes_nothing(go_on: Way, other: dict[str, Any], shown: str) -> None:
+def test_another_objective_is_refused_and_changes_nothing(go_on, other, shown):
     cut(counting(2), SPACE, results=3, num_samples=3, max_concurrent_trials=1, **OBJECTIVE)
     before = journal_of()
     text = f"the objective is {shown} and was score (min)"
@@ -78,14 +76,14 @@ def test_another_objective_is_refused_and_changes_nothing(go_on: Way, other: dic
     assert len(go_on(**OBJECTIVE, num_samples=3)) == 3
 
 
-def test_without_an_objective_the_earlier_one_stays() -> None:
+def test_without_an_objective_the_earlier_one_stays():
     fit(counting(2), SPACE, num_samples=2, **OBJECTIVE)
     resume(counting(2), num_samples=3)
     assert str(read_run(run_path()).setup.goal) == "score (min)"
     assert resume(counting(2)).get_best_result().metrics["n"] == 2
 
 
-def test_a_mode_without_a_metric_is_that_of_the_present_driver() -> None:
+def test_a_mode_without_a_metric_is_that_of_the_present_driver():
     assert RunDescription(mode="max").after(RunDescription(mode="min")).mode == "max"
     assert RunDescription(mode="max").after(RunDescription("loss", "min")).goal == Goal("loss", "min")
 
@@ -96,10 +94,8 @@ def test_a_mode_without_a_metric_is_that_of_the_present_driver() -> None:
 @WAYS
 @pytest.mark.parametrize("search_alg", [None, "tpe", "auto"])
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_more_samples_are_drawn_whether_the_run_had_ended_or_not(
-    go_on: Way, search_alg: str | None, is_cut: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings: dict[str, Any] = {**OBJECTIVE, "search_alg": search_alg, "seed": 1, "max_concurrent_trials": 1}
+def test_more_samples_are_drawn_whether_the_run_had_ended_or_not(go_on, search_alg, is_cut, caplog):
+    settings = {**OBJECTIVE, "search_alg": search_alg, "seed": 1, "max_concurrent_trials": 1}
     whole = fit(counting(2), SPACE, num_samples=5, name="whole", **settings)
     if is_cut:
         cut(counting(2), SPACE, results=3, num_samples=3, **settings)
@@ -113,7 +109,7 @@ def test_more_samples_are_drawn_whether_the_run_had_ended_or_not(
     assert told(caplog) == []
 
 
-def test_a_grid_gets_whole_rounds() -> None:
+def test_a_grid_gets_whole_rounds():
     space = {"i": grid_search([1, 2, 3])}
     fit(counting(1), space, num_samples=1)
     assert len(resume(counting(1), num_samples=2)) == 6
@@ -122,44 +118,44 @@ def test_a_grid_gets_whole_rounds() -> None:
     assert (story.total_samples, story.not_drawn) == (9, 0)
 
 
-def test_fewer_samples_draw_no_more() -> None:
+def test_fewer_samples_draw_no_more():
     cut(counting(2), SPACE, results=3, num_samples=9, max_concurrent_trials=1)
     assert len(resume(counting(2), num_samples=2, callbacks=())) == 2
     assert read_run(run_path()).not_drawn == 0
 
 
-def test_a_run_that_its_stopper_had_ended_gets_more_samples() -> None:
+def test_a_run_that_its_stopper_had_ended_gets_more_samples():
     class EndAfter(tune.Stopper):
         seen = 0
 
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        def __call__(self, trial_id, result):
             self.seen += 1
             return False
 
-        def stop_all(self) -> bool:
+        def stop_all(self):
             return self.seen >= 2
 
     fit(counting(1), SPACE, stop=EndAfter(), num_samples=4, max_concurrent_trials=1)
     assert len(resume(counting(1), num_samples=6, stop=None, callbacks=())) == 6
 
 
-def test_a_search_algorithm_that_cannot_add_samples_may_have_more_of_its_own() -> None:
+def test_a_search_algorithm_that_cannot_add_samples_may_have_more_of_its_own():
     class Two(SearchAlgorithm):
         """Makes as many trials as the experiment says."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             self.made = 0
 
-        def add_configurations(self, experiments: Any) -> None:
+        def add_configurations(self, experiments):
             (self.experiment,) = experiments
 
-        def next_trial(self) -> Any:
+        def next_trial(self):
             if self.is_finished():
                 return None
             self.made += 1
             return self.experiment.maker.make({"i": self.made}, {"i": self.made}, str(self.made))
 
-        def is_finished(self) -> bool:
+        def is_finished(self):
             return self.made >= int(self.experiment.num_samples)
 
     fit(counting(1), search_alg=Two(), num_samples=2)
@@ -168,12 +164,12 @@ def test_a_search_algorithm_that_cannot_add_samples_may_have_more_of_its_own() -
         resume(counting(1), search_alg=Two(), num_samples=3, add_samples=1)
 
 
-def test_added_samples_count_once_although_a_state_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_added_samples_count_once_although_a_state_is_refused(caplog):
     class Forgetful(Fixed):
-        def get_state(self) -> dict[str, Any]:
+        def get_state(self):
             return {"known": 1}
 
-        def set_state(self, state: dict[str, Any]) -> None:
+        def set_state(self, state):
             raise ValueError("too old")
 
     fit(counting(1), SPACE, search_alg=Forgetful(), num_samples=2)
@@ -188,15 +184,15 @@ def test_added_samples_count_once_although_a_state_is_refused(caplog: pytest.Log
 
 
 class Fixed(Searcher):
-    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, config, **spec):
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         return {"i": 1.5}
 
 
 @WAYS
-def test_another_searcher_and_scheduler_take_over(go_on: Way, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_searcher_and_scheduler_take_over(go_on, caplog):
     cut(counting(2), SPACE, results=3, num_samples=3, max_concurrent_trials=1, **OBJECTIVE)
     rule = MedianStoppingRule("training_iteration")
     configs = go_on(num_samples=3, search_alg=Fixed(), scheduler=rule, max_concurrent_trials=1, **OBJECTIVE)
@@ -205,12 +201,12 @@ def test_another_searcher_and_scheduler_take_over(go_on: Way, caplog: pytest.Log
 
 
 class Odd:
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         raise RuntimeError("no attributes")
 
 
-def test_wrappers_have_the_source_of_what_they_wrap() -> None:
-    def train(config: dict[str, Any], more: int = 0) -> None:
+def test_wrappers_have_the_source_of_what_they_wrap():
+    def train(config, more=0):
         tune.report({"n": more})
 
     class Own(tune.Trainable):
@@ -235,7 +231,7 @@ EDITED = (SCRIPTS / "is_edited.py").read_text("utf-8")
         ('mode="min"', 'mode="max"', "cannot continue: the objective is loss (max) and was loss (min)"),
     ],
 )
-def test_an_edit_between_kill_and_resume_is_told(script: Script, old: str, new: str, text: str | None) -> None:
+def test_an_edit_between_kill_and_resume_is_told(script, old, new, text):
     killed = script.start(EDITED, "--cut")
     script.finish(killed)
     assert killed.returncode == -9

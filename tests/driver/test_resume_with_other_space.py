@@ -1,10 +1,6 @@
 """A run that goes on with another search space than it began with: a warning names the differences."""
 
-from __future__ import annotations
-
 import enum
-from collections.abc import Callable
-from typing import Any
 
 import cloudpickle
 import pytest
@@ -33,12 +29,12 @@ WIDER = {"i": grid_search([0, 1, 2, 3]), "x": uniform(5, 6)}
 TOLD = "i: grid_search([0, 1, 2]) -> grid_search([0, 1, 2, 3]); x: uniform(0.0, 1.0) -> uniform(5.0, 6.0)"
 
 
-def by_run(space: Any) -> list[Any]:
+def by_run(space):
     trials = run(counting(2), config=space, name=RUN, verbose=0, resume="AUTO", max_concurrent_trials=1).trials
     return [trial.config for trial in trials]
 
 
-def by_restore(space: Any) -> list[Any]:
+def by_restore(space):
     return [result.config for result in resume(counting(2), param_space=space, callbacks=())]
 
 
@@ -46,7 +42,7 @@ WAYS = pytest.mark.parametrize("go_on", [by_run, by_restore])
 
 
 @WAYS
-def test_one_warning_names_the_difference(go_on: Callable[[Any], list[Any]], caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_names_the_difference(go_on, caplog):
     cut(counting(2), GRID, results=3, max_concurrent_trials=1)
     configs = go_on(WIDER)
     (told,) = [record for record in caplog.records if TOLD in record.message]
@@ -57,9 +53,7 @@ def test_one_warning_names_the_difference(go_on: Callable[[Any], list[Any]], cap
 
 
 @WAYS
-def test_a_finished_run_gets_no_trials_of_another_space(
-    go_on: Callable[[Any], list[Any]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_finished_run_gets_no_trials_of_another_space(go_on, caplog):
     first = [result.config for result in fit(counting(2), GRID)]
     for state in run_path().glob("plugins-*"):
         state.unlink()  # so the searcher is told all from the beginning, and does not know that it was at its end
@@ -69,13 +63,13 @@ def test_a_finished_run_gets_no_trials_of_another_space(
     assert sum("the search space" in record.message for record in caplog.records) == 1, "that is its own space"
 
 
-def test_a_finished_run_is_extended_in_another_space_if_that_is_wanted() -> None:
+def test_a_finished_run_is_extended_in_another_space_if_that_is_wanted():
     fit(counting(2), {"x": uniform(0, 1)})
     grid = resume(counting(2), param_space={"x": uniform(5, 6)}, add_samples=1)
     assert [result.config["x"] > 1 for result in grid] == [False, True]
 
 
-def test_a_run_whose_space_cannot_be_read_goes_on_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_whose_space_cannot_be_read_goes_on_and_says_so(caplog):
     cut(Counter, GRID, results=1, stop={"n": 2}, max_concurrent_trials=1)
     (run_path() / "tuner.pkl").write_bytes(b"damaged")
     analysis = run(Counter, config=WIDER, name=RUN, verbose=0, resume=True, stop={"n": 2})
@@ -92,7 +86,7 @@ class Colour(enum.Enum):
 
 
 class Net:
-    def __init__(self, depth: int):
+    def __init__(self, depth):
         self.depth = depth
 
 
@@ -122,13 +116,13 @@ class Net:
         ("a" * 200, "a" * 200 + "b", f"a: '{'a' * 99}..., in a part that is not shown"),
     ],
 )
-def test_a_difference_is_shown(before: Any, now: Any, text: str | None) -> None:
+def test_a_difference_is_shown(before, now, text):
     (shown,) = differences({"a": before, "b": 0}, {"a": now, "b": 0})
     assert shown == text if text else shown.startswith("a: ")
     assert len(shown) < 300
 
 
-def test_of_many_differences_the_number_is_told() -> None:
+def test_of_many_differences_the_number_is_told():
     shown = differences(dict.fromkeys(range(50), 0), dict.fromkeys(range(50), 1))
     assert (len(shown), shown[-1]) == (11, "and 40 more")
 
@@ -147,7 +141,7 @@ def test_of_many_differences_the_number_is_told() -> None:
         *(float("nan"), [1.0, float("nan")], {"b": {1, 2}}, (1, "a")),
     ],
 )
-def test_a_space_that_comes_out_of_a_pickle_is_the_same(value: Any) -> None:
+def test_a_space_that_comes_out_of_a_pickle_is_the_same(value):
     assert differences({"a": value}, {"a": cloudpickle.loads(cloudpickle.dumps(value))}) == []
 
 
@@ -160,5 +154,5 @@ def test_a_space_that_comes_out_of_a_pickle_is_the_same(value: Any) -> None:
         (put(1), put(1)),
     ],
 )
-def test_incomparable_values_are_not_reported_as_different(before: Any, now: Any) -> None:
+def test_incomparable_values_are_not_reported_as_different(before, now):
     assert differences({"a": before}, {"a": now}) == []

@@ -1,16 +1,12 @@
 """A run knows its seed, chosen or drawn, and each trial its own: the same ones in every attempt and after a resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit
 
 from minitune import (
     ExperimentAnalysis,
-    ResultGrid,
     Trainable,
     Tuner,
     get_context,
@@ -20,7 +16,7 @@ from minitune import (
 )
 
 
-def function(config: dict[str, Any]) -> None:
+def function(config):
     mark = Path(get_context().get_trial_dir(), "seeds")
     seed, attempt = get_context().get_trial_seed(), get_context().get_attempt()
     with mark.open("a") as file:
@@ -31,25 +27,25 @@ def function(config: dict[str, Any]) -> None:
 
 
 class Class(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.seed = get_context().get_trial_seed()
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         assert self.seed == get_context().get_trial_seed()
         return {"seed": self.seed, "done": True}
 
 
-def fit_seeded(trainable: Any, storage: Path, failures: int = 0, **settings: Any) -> ResultGrid:
+def fit_seeded(trainable, storage, failures=0, **settings):
     settings = {"num_samples": 4, "max_failures": failures, "storage_path": storage, "name": None, **settings}
     return fit(trainable, {"x": uniform(0, 1)}, **settings)
 
 
-def seeds(grid: ResultGrid) -> list[int]:
+def seeds(grid):
     return [result.metrics["seed"] for result in grid]
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_each_trial_has_a_seed_of_its_own(executor: str, tmp_path: Path) -> None:
+def test_each_trial_has_a_seed_of_its_own(executor, tmp_path):
     found = seeds(fit_seeded(Class, tmp_path, seed=3, executor=executor))
     assert len(set(found)) == 4
     assert all(type(seed) is int and 0 <= seed < 2**32 for seed in found)
@@ -58,7 +54,7 @@ def test_each_trial_has_a_seed_of_its_own(executor: str, tmp_path: Path) -> None
     assert not {*found} & {*seeds(fit_seeded(Class, tmp_path, seed=4))}
 
 
-def test_attempts_and_resumed_runs_keep_the_seed(tmp_path: Path) -> None:
+def test_attempts_and_resumed_runs_keep_the_seed(tmp_path):
     failed = fit_seeded(function, tmp_path, failures=1)
     assert failed.num_errors == 4
     for how in ("resume_errored", "restart_errored"):
@@ -70,7 +66,7 @@ def test_attempts_and_resumed_runs_keep_the_seed(tmp_path: Path) -> None:
         assert Path(result.path, "seeds").read_text().split() == 3 * [str(result.metrics["seed"])]
 
 
-def test_samples_that_are_added_are_those_of_a_larger_run(tmp_path: Path) -> None:
+def test_samples_that_are_added_are_those_of_a_larger_run(tmp_path):
     first = fit_seeded(Class, tmp_path, seed=5)
     more = Tuner.restore(first.experiment_path, Class, add_samples=2).fit()
     whole = fit_seeded(Class, tmp_path, seed=5, num_samples=6)
@@ -78,7 +74,7 @@ def test_samples_that_are_added_are_those_of_a_larger_run(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("given", [None, 0, 12345])
-def test_a_run_tells_its_seed_and_repeats_with_it(given: int | None, tmp_path: Path) -> None:
+def test_a_run_tells_its_seed_and_repeats_with_it(given, tmp_path):
     grid = fit_seeded(Class, tmp_path, seed=given)
     assert grid.seed is not None
     assert given is None or grid.seed == given
@@ -87,6 +83,6 @@ def test_a_run_tells_its_seed_and_repeats_with_it(given: int | None, tmp_path: P
     assert [(one.config, one.metrics["seed"]) for one in again] == [(one.config, one.metrics["seed"]) for one in grid]
 
 
-def test_a_simulation_tells_its_seed_without_any_file() -> None:
+def test_a_simulation_tells_its_seed_without_any_file():
     done = simulate(lambda config: [({"loss": config["x"]}, 1.0)], param_space={"x": uniform(0, 1)}, seed=9)
     assert done.results.seed == 9

@@ -1,12 +1,9 @@
 """What the processes of a trial have used: on record, and in every view of the trial."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 from kit import RUN, fit, journal_of, restore, run_path
@@ -19,7 +16,7 @@ from minitune.visualization.page import trial_details
 MIB = 1 << 20
 
 
-def busy(config: dict[str, Any]) -> None:
+def busy(config):
     data = bytearray(config["mib"] * MIB)
     end_s = time.process_time() + config["cpu_s"]
     while time.process_time() < end_s:
@@ -27,7 +24,7 @@ def busy(config: dict[str, Any]) -> None:
     report({"loss": len(data)})
 
 
-def test_cpu_time_and_peak_memory_of_a_trial_are_recorded_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cpu_time_and_peak_memory_of_a_trial_are_recorded_and_shown(capsys):
     space = {"mib": grid_search([0, 200]), "cpu_s": 0.3}
     small, large = fit(busy, space, executor="local")
 
@@ -51,13 +48,13 @@ def test_cpu_time_and_peak_memory_of_a_trial_are_recorded_and_shown(capsys: pyte
     assert str(large.peak_bytes) in capsys.readouterr().out
 
 
-def child_works(config: dict[str, Any]) -> None:
+def child_works(config):
     code = "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-c", code], check=True)
     raise ValueError("in vain")
 
 
-def test_attempts_and_children_add_up() -> None:
+def test_attempts_and_children_add_up():
     [result] = fit(child_works, executor="local", max_failures=1)
     recorded = [record for record in journal_of(RUN) if record["type"] == "usage"]
     assert [record["attempt"] for record in recorded] == [1, 2]
@@ -67,13 +64,13 @@ def test_attempts_and_children_add_up() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"executor": "local", "reuse_actors": True}, {"executor": "inline"}])
-def test_what_one_process_has_used_for_several_trials_is_unknown(settings: dict[str, Any]) -> None:
+def test_what_one_process_has_used_for_several_trials_is_unknown(settings):
     for result in fit(busy, {"mib": grid_search([0, 1]), "cpu_s": 0}, **settings):
         assert (result.cpu_s, result.peak_bytes) == (None, None)
     assert "usage" not in {record["type"] for record in journal_of()}
 
 
-def test_what_the_process_of_several_trials_has_used_is_of_no_single_one() -> None:
+def test_what_the_process_of_several_trials_has_used_is_of_no_single_one():
     space = {"mib": 0, "cpu_s": grid_search([0, 0.01])}
     grid = fit(busy, space, executor="local", reuse_actors=True, max_concurrent_trials=1)
     assert [(result.error, result.cpu_s, result.peak_bytes) for result in grid] == [(None, None, None)] * 2

@@ -1,24 +1,20 @@
 """The demo, run as users run it; its figures are computed again from the files that it leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import signal
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import Script
 
 from minitune import Checkpoint
 from minitune.commands import cli
 from minitune.examples import quickstart
 
 
-def _reports(run: Path) -> dict[Path, list[dict[str, Any]]]:
+def _reports(run):
     """What each trial has reported, by its directory."""
     return {
         path.parent: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -26,7 +22,7 @@ def _reports(run: Path) -> dict[Path, list[dict[str, Any]]]:
     }
 
 
-def _held_out_accuracy(trial: Path, reports: list[dict[str, Any]], seed: int) -> float:
+def _held_out_accuracy(trial, reports, seed):
     """The held-out accuracy of the checkpoint that came with the trial's lowest validation loss."""
     best = min(reports, key=lambda report: report["loss"])
     network, epoch = quickstart.load(str(trial / best["checkpoint_dir_name"]))
@@ -36,13 +32,13 @@ def _held_out_accuracy(trial: Path, reports: list[dict[str, Any]], seed: int) ->
     return network.evaluate(held_out)[1]
 
 
-def _shown(pattern: str, output: str) -> str:
+def _shown(pattern, output):
     found = re.search(pattern, output)
     assert found, f"{pattern} is not in:\n{output}"
     return found[1]
 
 
-def _check(output: str, storage: Path, seed: int, samples: int) -> tuple[str, str, str]:
+def _check(output, storage, seed, samples):
     """Hold the demo's figures against its files; returns the figures as they were shown."""
     (run,) = storage.iterdir()
     trials = _reports(run)
@@ -68,7 +64,7 @@ def _check(output: str, storage: Path, seed: int, samples: int) -> tuple[str, st
     return figures
 
 
-def test_the_demo_agrees_with_its_files_and_depends_on_its_seed(script: Script, tmp_path: Path) -> None:
+def test_the_demo_agrees_with_its_files_and_depends_on_its_seed(script, tmp_path):
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"
@@ -82,9 +78,7 @@ def test_the_demo_agrees_with_its_files_and_depends_on_its_seed(script: Script, 
     assert all(float(best) > float(median) for best, median, _ in figures.values())
 
 
-def test_demo_ends_with_commands_that_work_without_minitune_on_path(
-    script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_ends_with_commands_that_work_without_minitune_on_path(script, monkeypatch):
     monkeypatch.setenv("PATH", os.defpath)
     output = script.run_minitune("demo", "--num-samples", "2").stdout
     commands = output.partition("\nNext: ")[2].splitlines()[1:]
@@ -94,7 +88,7 @@ def test_demo_ends_with_commands_that_work_without_minitune_on_path(
         assert (done.returncode, done.stderr) == (0, ""), command
 
 
-def test_ctrl_c_ends_the_demo_with_the_results_so_far(script: Script, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_demo_with_the_results_so_far(script, tmp_path):
     demo = script.start_minitune("demo", "--num-samples", "200", "--storage", str(tmp_path))
     script.wait_until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/*/result.json")))
     demo.send_signal(signal.SIGINT)
@@ -106,14 +100,14 @@ def test_ctrl_c_ends_the_demo_with_the_results_so_far(script: Script, tmp_path: 
     assert "the script goes on" not in stderr
 
 
-def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys):
     with pytest.raises(SystemExit):
         cli.main(["demo", "--num-samples", "0"])
 
     assert "argument --num-samples: expected N >= 1, but got 0" in capsys.readouterr().err
 
 
-def test_the_data_are_split_into_parts_that_share_no_flower() -> None:
+def test_the_data_are_split_into_parts_that_share_no_flower():
     for seed in (1, 2):
         parts = quickstart.split(seed)
 
@@ -122,19 +116,17 @@ def test_the_data_are_split_into_parts_that_share_no_flower() -> None:
     assert quickstart.split(1) == quickstart.split(1) != quickstart.split(2)
 
 
-def test_a_training_that_was_interrupted_goes_on_as_if_it_had_not_been(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_training_that_was_interrupted_goes_on_as_if_it_had_not_been(monkeypatch, tmp_path):
     config = {"lr": 0.2, "l2": 1e-3, "units": 4, "batch": 8, "seed": 3}
     stopped_after = 7
 
     class Stop(Exception):
         pass
 
-    def train(start: Checkpoint | None, stop_after: int | None) -> list[float]:
-        losses: list[float] = []
+    def train(start, stop_after):
+        losses = []
 
-        def report(metrics: dict[str, float], checkpoint: Checkpoint) -> None:
+        def report(metrics, checkpoint):
             losses.append(metrics["loss"])
             if len(losses) == stop_after:
                 checkpoint.to_directory(tmp_path / "kept")

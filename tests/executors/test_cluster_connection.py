@@ -1,7 +1,5 @@
 """How a run finds its cluster, and the errors where it finds none. Ray is played."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the actors of a run hold on a cluster, and which of them wait beyond that. Ray is played."""
 
-from __future__ import annotations
-
 import json
 import re
 from types import SimpleNamespace
@@ -19,7 +17,7 @@ ONE_CPU = Resources([{"CPU": 1}])
 class Cluster:
     """Nodes with CPUs, a clock, and what Ray tells of an autoscaler. It takes the places of Ray and `time`."""
 
-    def __init__(self, *cpus: float):
+    def __init__(self, *cpus):
         self.cpus = list(cpus)
         self.now_s = 0.0
         self.used = 0.0

@@ -1,14 +1,9 @@
 """The resources of the machine: quotas, limits, visible devices, and a fake `nvidia-smi`."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os
 import types
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -37,15 +32,10 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-1bb1)
 
 
 @pytest.fixture
-def make_host(tmp_path: Path) -> Callable[..., MachineFiles]:
+def make_host(tmp_path):
     """Builds a host in a directory: environment, cgroup files, own cgroups, and device files."""
 
-    def make(
-        environ: dict[str, str] | None = None,
-        files: dict[str, str] | None = None,
-        own: str = "0::/\n",
-        devices: str = "",
-    ) -> MachineFiles:
+    def make(environ=None, files=None, own="0::/\n", devices=""):
         root, dev, own_file = tmp_path / "cgroup", tmp_path / "dev", tmp_path / "own_cgroup"
         for directory in (root, dev, tmp_path / "bin"):
             directory.mkdir(exist_ok=True)
@@ -62,10 +52,10 @@ def make_host(tmp_path: Path) -> Callable[..., MachineFiles]:
 
 
 @pytest.fixture
-def nvidia_smi(tmp_path: Path) -> Callable[[str], Callable[[], int]]:
+def nvidia_smi(tmp_path):
     """Puts a script named nvidia-smi on the host's PATH; what it returns counts how often it was started."""
 
-    def install(body: str) -> Callable[[], int]:
+    def install(body):
         log = tmp_path / "calls"
         fake_nvidia_smi(tmp_path / "bin", f'echo "$@" >> {log}\n{body}')
         return lambda: log.read_text().splitlines().count("-L") if log.exists() else 0
@@ -73,7 +63,7 @@ def nvidia_smi(tmp_path: Path) -> Callable[[str], Callable[[], int]]:
     return install
 
 
-def listing(text: str) -> str:
+def listing(text):
     return f"cat <<'END'\n{text}END"
 
 
@@ -101,15 +91,11 @@ def listing(text: str) -> str:
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "4:cpu:/\n", None),
     ],
 )
-def test_cpus_are_bounded_by_the_quota(
-    make_host: Callable[..., MachineFiles], files: dict[str, str], own: str, quota: int | None
-) -> None:
+def test_cpus_are_bounded_by_the_quota(make_host, files, own, quota):
     assert usable_cpus(make_host(files=files, own=own)) == (AFFINITY if quota is None else min(quota, AFFINITY))
 
 
-def test_cpus_are_bounded_by_the_affinity(
-    make_host: Callable[..., MachineFiles], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpus_are_bounded_by_the_affinity(make_host, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
     assert usable_cpus(make_host()) == 16
     assert usable_cpus(make_host(files={"cpu.max": "275000 100000"})) == 2
@@ -117,10 +103,8 @@ def test_cpus_are_bounded_by_the_affinity(
 
 
 @pytest.mark.parametrize(("count", "cpus"), [(12, 12), (None, 1)])
-def test_all_cpus_count_where_the_affinity_is_secret(
-    make_host: Callable[..., MachineFiles], monkeypatch: pytest.MonkeyPatch, count: int | None, cpus: int
-) -> None:
-    def refuse(pid: int) -> set[int]:
+def test_all_cpus_count_where_the_affinity_is_secret(make_host, monkeypatch, count, cpus):
+    def refuse(pid):
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
@@ -141,10 +125,8 @@ def test_all_cpus_count_where_the_affinity_is_secret(
         (None, (77, 66)),
     ],
 )
-def test_the_systems_memory_is_found_also_where_the_kernel_tells_less(
-    monkeypatch: pytest.MonkeyPatch, lines: list[str] | None, expected: tuple[int, int]
-) -> None:
-    def open_instead(path: str, mode: str) -> io.BytesIO:
+def test_the_systems_memory_is_found_also_where_the_kernel_tells_less(monkeypatch, lines, expected):
+    def open_instead(path, mode):
         if lines is None:
             raise PermissionError(path)
         return io.BytesIO("\n".join(lines).encode())
@@ -165,9 +147,7 @@ def test_the_systems_memory_is_found_also_where_the_kernel_tells_less(
         ({"memory/memory.limit_in_bytes": "9223372036854771712"}, "3:memory:/d\n", None),
     ],
 )
-def test_memory_is_bounded_by_the_limit(
-    make_host: Callable[..., MachineFiles], files: dict[str, str], own: str, limit: int | None
-) -> None:
+def test_memory_is_bounded_by_the_limit(make_host, files, own, limit):
     assert memory_bytes(make_host(files=files, own=own)) == (limit or psutil.virtual_memory().total)
 
 
@@ -191,9 +171,7 @@ def test_memory_is_bounded_by_the_limit(
         ),
     ],
 )
-def test_free_memory_is_bounded_by_the_rest_of_the_limit(
-    make_host: Any, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], own: str, free: int
-) -> None:
+def test_free_memory_is_bounded_by_the_rest_of_the_limit(make_host, monkeypatch, files, own, free):
     monkeypatch.setattr("minitune.executors.devices.memory", lambda: (50_000, 10_000))
     assert free_memory_bytes(make_host(files=files, own=own)) == free
 
@@ -215,21 +193,19 @@ def test_free_memory_is_bounded_by_the_rest_of_the_limit(
         ("1,1", ("1",)),
     ],
 )
-def test_visible_devices_are_read_as_cuda_does(text: str, ids: tuple[str, ...]) -> None:
+def test_visible_devices_are_read_as_cuda_does(text, ids):
     assert visible_devices({"CUDA_VISIBLE_DEVICES": text}) == ids
     assert visible_devices({}) is None
 
 
-def test_the_variable_spares_the_command(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
+def test_the_variable_spares_the_command(make_host, nvidia_smi):
     calls = nvidia_smi(listing(TWO_CARDS))
     assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": "5"}, devices="nvidia0")) == ("5",)
     assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": ""}, devices="nvidia0")) == ()
     assert calls() == 0
 
 
-def test_the_command_runs_only_where_there_may_be_a_gpu(
-    make_host: Callable[..., MachineFiles], nvidia_smi: Any
-) -> None:
+def test_the_command_runs_only_where_there_may_be_a_gpu(make_host, nvidia_smi):
     calls = nvidia_smi(listing(TWO_CARDS))
     host = make_host()
     assert detect_gpus(False, host) == ()
@@ -242,7 +218,7 @@ def test_the_command_runs_only_where_there_may_be_a_gpu(
     assert calls() == 1
 
 
-def test_device_files_start_the_command(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
+def test_device_files_start_the_command(make_host, nvidia_smi):
     calls = nvidia_smi(listing(TWO_CARDS))
     host = make_host(devices="nvidiactl nvidia0 nvidia1")
     for _ in range(2):
@@ -253,7 +229,7 @@ def test_device_files_start_the_command(make_host: Callable[..., MachineFiles], 
     assert calls() == 1, "cards do not come and go"
 
 
-def test_slices_of_a_card_are_devices(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
+def test_slices_of_a_card_are_devices(make_host, nvidia_smi):
     nvidia_smi(listing(SPLIT_CARD))
     assert detect_gpus(True, make_host()) == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
 
@@ -261,9 +237,7 @@ def test_slices_of_a_card_are_devices(make_host: Callable[..., MachineFiles], nv
 @pytest.mark.parametrize(
     "body", ["echo 'NVIDIA-SMI has failed'; exit 9", "echo 'No devices were found'", "kill -9 $$", None]
 )
-def test_failures_mean_no_gpu(
-    make_host: Callable[..., MachineFiles], nvidia_smi: Any, body: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failures_mean_no_gpu(make_host, nvidia_smi, body, caplog):
     if body is not None:
         nvidia_smi(body)
     with caplog.at_level(logging.DEBUG, logger="minitune"):
@@ -271,9 +245,7 @@ def test_failures_mean_no_gpu(
     assert all(record.levelno == logging.DEBUG for record in caplog.records)
 
 
-def test_a_command_that_hangs_is_ended_with_its_children(
-    make_host: Callable[..., MachineFiles], nvidia_smi: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_hangs_is_ended_with_its_children(make_host, nvidia_smi, monkeypatch):
     monkeypatch.setattr("minitune.executors.devices._NVIDIA_SMI_BOUND_S", 0.2)
     nvidia_smi("PATH=/usr/bin:/bin sleep 1000 & PATH=/usr/bin:/bin sleep 1000")
     assert detect_gpus(True, make_host()) == ()
@@ -282,13 +254,13 @@ def test_a_command_that_hangs_is_ended_with_its_children(
 # -- what the user says --------------------------------------------------------------------------------------------
 
 
-def test_totals_are_detected_from_quota_and_limit(make_host: Callable[..., MachineFiles]) -> None:
+def test_totals_are_detected_from_quota_and_limit(make_host):
     machine = machine_resources(host=make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"}))
     assert machine.totals == {"CPU": 1, "memory": 4_096_000}
     assert machine.cpu_limit == 0
 
 
-def test_arguments_win_over_the_environment_and_that_over_detection(make_host: Callable[..., MachineFiles]) -> None:
+def test_arguments_win_over_the_environment_and_that_over_detection(make_host):
     environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "Memory": 100}'}
     machine = machine_resources(host=make_host(environ))
     assert machine.totals == {"CPU": 6, "GPU": 2, "tokens": 3, "memory": 100}
@@ -299,7 +271,7 @@ def test_arguments_win_over_the_environment_and_that_over_detection(make_host: C
     assert machine.gpu_ids == ()
 
 
-def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
+def test_given_gpus_are_the_first_visible_ones(make_host, nvidia_smi):
     nvidia_smi(listing(SPLIT_CARD))
     assert machine_resources(num_gpus=1, host=make_host({"CUDA_VISIBLE_DEVICES": "2,3"})).gpu_ids == ("2",)
     assert machine_resources(num_gpus=2, host=make_host(devices="nvidia0")).gpu_ids == (
@@ -311,9 +283,7 @@ def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., MachineF
     assert machine_resources(num_gpus=2, host=make_host({"CUDA_VISIBLE_DEVICES": "5,3"})).gpu_ids == ("5", "3")
 
 
-def test_more_gpus_than_were_found_are_believed_with_a_warning(
-    make_host: Callable[..., MachineFiles], nvidia_smi: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_more_gpus_than_were_found_are_believed_with_a_warning(make_host, nvidia_smi, caplog):
     nvidia_smi(listing(TWO_CARDS))
     assert machine_resources(num_gpus=4, host=make_host(devices="nvidia0")).gpu_ids == ("0", "1", "2", "3")
     assert "only 2 GPUs were found" in caplog.text
@@ -335,7 +305,7 @@ def test_more_gpus_than_were_found_are_believed_with_a_warning(
         ({"MINITUNE_NUM_GPUS": "1", "CUDA_VISIBLE_DEVICES": ""}, ["num_gpus=1", "CUDA_VISIBLE_DEVICES=''"]),
     ],
 )
-def test_bad_text_is_refused(make_host: Callable[..., MachineFiles], environ: dict[str, str], words: list[str]) -> None:
+def test_bad_text_is_refused(make_host, environ, words):
     with pytest.raises(ValueError) as caught:
         machine_resources(host=make_host(environ))
     for word in words:
@@ -354,12 +324,12 @@ def test_bad_text_is_refused(make_host: Callable[..., MachineFiles], environ: di
         {"resources": {3: 3}},
     ],
 )
-def test_bad_arguments_are_refused(make_host: Callable[..., MachineFiles], arguments: dict[str, Any]) -> None:
+def test_bad_arguments_are_refused(make_host, arguments):
     with pytest.raises(ValueError):
         machine_resources(**arguments, host=make_host())
 
 
-def test_empty_variables_count_as_unset(make_host: Callable[..., MachineFiles]) -> None:
+def test_empty_variables_count_as_unset(make_host):
     names = ("MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES")
     host = make_host(dict.fromkeys(names, " "))
     assert set(machine_resources(host=host).totals) == {"CPU", "memory"}

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from executor_contract import TrialExecutorContract
 from kit import scaled_s
@@ -11,7 +7,6 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.executors.local import LocalTrialExecutor
 from minitune.executors.logical_order import OrderedExecutor
-from minitune.executors.trial_executor import TrialExecutor
 
 OF_WORKERS = {
     "test_functions_and_classes_of_the_caller_travel",
@@ -27,22 +22,22 @@ class Contract(TrialExecutorContract):
 
 
 class TestInline(Contract):
-    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+    def make_executor(self, totals, gpu_ids, directory):
         return InlineTrialExecutor(Machine(totals, gpu_ids))
 
 
 class TestInlineInVirtualTime(Contract):
-    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+    def make_executor(self, totals, gpu_ids, directory):
         return InlineTrialExecutor(Machine(totals, gpu_ids), VirtualClock())
 
 
 class TestInlineInLogicalOrder(Contract):
-    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+    def make_executor(self, totals, gpu_ids, directory):
         return OrderedExecutor(InlineTrialExecutor(Machine(totals, gpu_ids)), window=1)
 
 
 class TestLocal(Contract):
-    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+    def make_executor(self, totals, gpu_ids, directory):
         return LocalTrialExecutor(Machine(totals, gpu_ids), directory=lambda: str(directory))
 
 
@@ -50,7 +45,7 @@ class TestLocalWithNewInterpreters(TestLocal):
     """The part that concerns the start of a worker. The rest concerns the driver's side, which is the same as above."""
 
     @pytest.fixture(autouse=True)
-    def start_method(self, monkeypatch: pytest.MonkeyPatch, storage_of_its_own: None) -> None:
+    def start_method(self, monkeypatch, storage_of_its_own):
         monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
 
 

@@ -1,7 +1,5 @@
 """The order of waiters: small requests pass big ones, but not for ever."""
 
-from __future__ import annotations
-
 import pytest
 
 from minitune.error import TuneError
@@ -11,7 +9,7 @@ from minitune.resources import Resources
 SMALL, BIG = Resources.of({"cpu": 1}), Resources.of({"cpu": 4})
 
 
-def busy_ledger() -> Ledger:
+def busy_ledger():
     """Four CPUs, all of them held by small ones."""
     book = Ledger({"CPU": 4, "GPU": 1}, ["0"], environ={})
     for index in range(4):
@@ -19,7 +17,7 @@ def busy_ledger() -> Ledger:
     return book
 
 
-def overtake(book: Ledger, times: int, request: Resources = SMALL) -> int:
+def overtake(book, times, request=SMALL):
     """Release one and admit another, so many times or until that is refused; how many were admitted."""
     for count in range(times):
         holder = f"first{count}" if count < 4 else f"next{count - 4}"
@@ -30,7 +28,7 @@ def overtake(book: Ledger, times: int, request: Resources = SMALL) -> int:
     return times
 
 
-def owing(name: str) -> Ledger:
+def owing(name):
     """A ledger that owes four CPUs to this waiter, and has them."""
     book = busy_ledger()
     book.can_acquire(BIG, name)
@@ -40,14 +38,14 @@ def owing(name: str) -> Ledger:
     return book
 
 
-def test_a_big_request_does_not_hold_up_smaller_ones() -> None:
+def test_a_big_request_does_not_hold_up_smaller_ones():
     book = busy_ledger()
     assert not book.can_acquire(BIG, "big")
     assert overtake(book, 15) == 15
     assert book.owed() is None
 
 
-def test_request_overtaken_sixteen_times_goes_next() -> None:
+def test_request_overtaken_sixteen_times_goes_next():
     book = busy_ledger()
     assert not book.can_acquire(BIG, "big")
     assert overtake(book, 100) == 16
@@ -66,13 +64,13 @@ def test_request_overtaken_sixteen_times_goes_next() -> None:
     assert book.can_acquire(SMALL, "another")
 
 
-def test_the_next_attempt_of_a_waiter_ends_its_wait() -> None:
+def test_the_next_attempt_of_a_waiter_ends_its_wait():
     book = owing("big")
     book.acquire("big#2", BIG)
     assert book.owed() is None
 
 
-def test_a_forgotten_waiter_is_owed_nothing() -> None:
+def test_a_forgotten_waiter_is_owed_nothing():
     book = busy_ledger()
     book.can_acquire(BIG, "big")
     overtake(book, 100)
@@ -82,7 +80,7 @@ def test_a_forgotten_waiter_is_owed_nothing() -> None:
     assert book.can_acquire(SMALL, "another")
 
 
-def test_others_may_start_beside_a_request_that_goes_next() -> None:
+def test_others_may_start_beside_a_request_that_goes_next():
     book = busy_ledger()
     three = Resources.of({"cpu": 3})
     book.can_acquire(three, "three")
@@ -97,7 +95,7 @@ def test_others_may_start_beside_a_request_that_goes_next() -> None:
     assert book.can_acquire(three, "three")
 
 
-def test_a_gpu_that_is_owed_is_not_given_away_in_parts() -> None:
+def test_a_gpu_that_is_owed_is_not_given_away_in_parts():
     book = Ledger({"CPU": 64, "GPU": 2}, ["0", "1"], environ={})
     half, both = Resources.of({"cpu": 1, "gpu": 0.5}), Resources.of({"cpu": 1, "gpu": 2})
     for index in range(4):
@@ -112,7 +110,7 @@ def test_a_gpu_that_is_owed_is_not_given_away_in_parts() -> None:
     assert book.can_acquire(both, "both")
 
 
-def test_an_actor_that_could_start_but_does_not_is_owed_nothing() -> None:
+def test_an_actor_that_could_start_but_does_not_is_owed_nothing():
     """The scheduler has chosen others."""
     book = Ledger({"CPU": 4}, environ={})
     assert book.can_acquire(BIG, "big")
@@ -121,7 +119,7 @@ def test_an_actor_that_could_start_but_does_not_is_owed_nothing() -> None:
     assert overtake(book, 40) == 40
 
 
-def test_a_waiter_is_owed_nothing_for_what_was_admitted_before_it_came() -> None:
+def test_a_waiter_is_owed_nothing_for_what_was_admitted_before_it_came():
     book = busy_ledger()
     book.can_acquire(BIG, "first big")
     assert overtake(book, 12) == 12
@@ -137,7 +135,7 @@ def test_a_waiter_is_owed_nothing_for_what_was_admitted_before_it_came() -> None
     assert book.owed() == "second big"
 
 
-def test_a_waiter_that_changes_its_request_begins_to_wait_again() -> None:
+def test_a_waiter_that_changes_its_request_begins_to_wait_again():
     book = busy_ledger()
     book.can_acquire(BIG, "big")
     assert overtake(book, 100) == 16
@@ -146,7 +144,7 @@ def test_a_waiter_that_changes_its_request_begins_to_wait_again() -> None:
     assert book.can_acquire(SMALL, "another")
 
 
-def test_equal_requests_do_not_overtake_each_other() -> None:
+def test_equal_requests_do_not_overtake_each_other():
     book = busy_ledger()
     for index in range(100):
         assert not book.can_acquire(SMALL, f"waiter{index}")
@@ -159,7 +157,7 @@ def test_equal_requests_do_not_overtake_each_other() -> None:
     assert book.owed() is None
 
 
-def test_an_earlier_waiter_does_not_overtake_a_later_one() -> None:
+def test_an_earlier_waiter_does_not_overtake_a_later_one():
     book = busy_ledger()
     for index in range(50):
         book.can_acquire(SMALL, f"small{index}")
@@ -171,7 +169,7 @@ def test_an_earlier_waiter_does_not_overtake_a_later_one() -> None:
     assert book.owed() is None
 
 
-def test_the_first_of_several_owed_goes_first() -> None:
+def test_the_first_of_several_owed_goes_first():
     book = busy_ledger()
     book.can_acquire(BIG, "big")
     book.can_acquire(Resources.of({"cpu": 3}), "three")
@@ -187,14 +185,14 @@ def test_the_first_of_several_owed_goes_first() -> None:
     assert book.can_acquire(Resources.of({"cpu": 3}), "three")
 
 
-def test_a_waiter_that_asks_last_in_each_round_keeps_its_right() -> None:
+def test_a_waiter_that_asks_last_in_each_round_keeps_its_right():
     book = owing("big")
     for _ in range(50):
         assert not book.can_acquire(SMALL, "another")
         assert book.can_acquire(BIG, "big")
 
 
-def test_a_request_that_became_infeasible_is_not_owed() -> None:
+def test_a_request_that_became_infeasible_is_not_owed():
     book = busy_ledger()
     book.can_acquire(BIG, "big")
     overtake(book, 100)

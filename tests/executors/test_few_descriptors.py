@@ -1,7 +1,5 @@
 """A driver that may have few files open: the run ends, no trial is to blame, and a resume finishes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

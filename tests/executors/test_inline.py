@@ -1,29 +1,24 @@
 """The inline executor: virtual time, and the debugger. The contract tests what every executor does."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import logging
-import subprocess
 import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor_contract import Account, Reusable, Watch, Worker
-from kit import Script, fit, virtual_executor
+from kit import fit, virtual_executor
 
 import minitune
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.executors.trial_executor import CallReturned, Exited, Started
+from minitune.executors.trial_executor import CallReturned, Exited
 from minitune.resources import Resources
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -32,7 +27,7 @@ MACHINE = Machine({"CPU": 3.0}, ())
 
 
 @pytest.fixture
-def watch(bound_s: Callable[[float], float]) -> Iterator[Watch]:
+def watch(bound_s):
     executor = InlineTrialExecutor(MACHINE, VirtualClock(100.0))
     yield Watch(executor, bound_s(10))
     executor.shutdown()
@@ -41,7 +36,7 @@ def watch(bound_s: Callable[[float], float]) -> Iterator[Watch]:
 # -- virtual time ------------------------------------------------------------------------------------------------------
 
 
-def test_calls_run_side_by_side_on_the_virtual_clock(watch: Watch) -> None:
+def test_calls_run_side_by_side_on_the_virtual_clock(watch):
     durations_s = {"a#1": 5.0, "b#1": 1.0, "c#1": 3.0}
     for name in durations_s:
         watch.start(name)
@@ -59,7 +54,7 @@ def test_calls_run_side_by_side_on_the_virtual_clock(watch: Watch) -> None:
     ]
 
 
-def test_a_call_begins_when_it_is_made(watch: Watch) -> None:
+def test_a_call_begins_when_it_is_made(watch):
     watch.start("a#1")
     watch.start("b#1")
     watch.executor.call("a#1", "spend", 5.0)
@@ -72,12 +67,12 @@ def test_a_call_begins_when_it_is_made(watch: Watch) -> None:
     assert watch.take(2) == [CallReturned("a#1", 105.0), CallReturned("b#1", 106.0)]
 
 
-def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start() -> None:
+def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start():
     executor = InlineTrialExecutor(Machine({"CPU": 3.0, "GPU": 2}, ("0", "1")), VirtualClock())
     watch = Watch(executor, 10)
     one_gpu = Resources([{"GPU": 1}])
 
-    def start(name: str) -> Started:
+    def start(name):
         return watch.start(name, Reusable, one_gpu, reuse_key="key", args=(name, "yes"))
 
     first = [start(name) for name in ("a#1", "b#1")]
@@ -90,8 +85,8 @@ def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start() -> None:
     executor.shutdown()
 
 
-def test_the_actor_that_was_parked_last_is_used_first(watch: Watch) -> None:
-    def start(name: str) -> Any:
+def test_the_actor_that_was_parked_last_is_used_first(watch):
+    def start(name):
         watch.start(name, Reusable, reuse_key="key", args=(name, "yes"))
         return watch.value(name, "history")
 
@@ -102,7 +97,7 @@ def test_the_actor_that_was_parked_last_is_used_first(watch: Watch) -> None:
     assert [start(name) for name in ("c#1", "d#1", "e#1")] == [["a#1", "c#1"], ["b#1", "d#1"], ["e#1"]]
 
 
-def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch: Watch) -> None:
+def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch):
     watch.start("a#1")
     watch.start("b#1")
     watch.executor.call("a#1", "spend", 5.0)
@@ -114,7 +109,7 @@ def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch: Watch) -> None:
     assert watch.executor.wait(10.0) == []
 
 
-def test_calls_that_end_at_the_same_time_come_in_their_order(watch: Watch) -> None:
+def test_calls_that_end_at_the_same_time_come_in_their_order(watch):
     names = ["c#1", "a#1", "b#1"]
     for name in names:
         watch.start(name)
@@ -124,7 +119,7 @@ def test_calls_that_end_at_the_same_time_come_in_their_order(watch: Watch) -> No
     assert [event.actor_id for event in watch.take(3)] == names
 
 
-def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch: Watch) -> None:
+def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch):
     watch.start("a#1")
     watch.executor.call("a#1", "spend", 5.0)
 
@@ -136,10 +131,10 @@ def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch: Watch) ->
     assert watch.executor.clock.monotonic() == 105.0
 
 
-def test_resources_are_held_until_the_virtual_end(watch: Watch) -> None:
-    def slow_to_unwind(host: Any, *, allocation: Any) -> Any:
+def test_resources_are_held_until_the_virtual_end(watch):
+    def slow_to_unwind(host, *, allocation):
         class Slow(Account):
-            def stop(self) -> Any:
+            def stop(self):
                 return self.spend(4.0)
 
         return Slow(host, allocation=allocation)
@@ -154,13 +149,13 @@ def test_resources_are_held_until_the_virtual_end(watch: Watch) -> None:
     assert watch.executor.resources()[1]["CPU"] == 3
 
 
-def _simulated(config: dict[str, Any]) -> None:
+def _simulated(config):
     for step in range(1, 10):
         clock.current.sleep(config["step_s"])
         minitune.report({"loss": config["x"] / step})
 
 
-def _simulate() -> tuple[float, list[tuple[Any, ...]]]:
+def _simulate():
     """A run under ASHA: when it ended, and what became of each trial."""
     executor = virtual_executor(cpus=3)
     results = fit(
@@ -180,7 +175,7 @@ def _simulate() -> tuple[float, list[tuple[Any, ...]]]:
     ]
 
 
-def test_a_simulated_run_is_the_same_twice_and_takes_virtual_time() -> None:
+def test_a_simulated_run_is_the_same_twice_and_takes_virtual_time():
     ended_s, trials = _simulate()
 
     assert (ended_s, trials) == _simulate()
@@ -190,7 +185,7 @@ def test_a_simulated_run_is_the_same_twice_and_takes_virtual_time() -> None:
     assert sum(spent_s) / 3 <= ended_s <= sum(spent_s)
 
 
-def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
+def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step():
     executor = virtual_executor()
     results = fit(_simulated, {"x": 1.0, "step_s": 40.0}, executor=executor, time_budget_s=100)
 
@@ -201,13 +196,13 @@ def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
 # -- the debugger ------------------------------------------------------------------------------------------------------
 
 
-def _run_script(script: Script, source: Path, typed: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+def _run_script(script, source, typed, *options):
     """Run a script that runs its trials itself; the lines are typed at the debugger."""
     command = [sys.executable, *options, str(script.write(source))]
     return script.run_command(command, stdin="".join(f"{line}\n" for line in typed), MINITUNE_EXECUTOR="inline")
 
 
-def test_a_breakpoint_in_a_trial_opens_the_debugger(script: Script) -> None:
+def test_a_breakpoint_in_a_trial_opens_the_debugger(script):
     done = _run_script(
         script,
         SCRIPTS / "breaks.py",
@@ -221,7 +216,7 @@ def test_a_breakpoint_in_a_trial_opens_the_debugger(script: Script) -> None:
     assert "losses [100, 10]" in done.stdout
 
 
-def test_a_post_mortem_sees_the_frame_of_the_trial(script: Script) -> None:
+def test_a_post_mortem_sees_the_frame_of_the_trial(script):
     done = _run_script(
         script,
         SCRIPTS / "raises.py",
@@ -235,11 +230,11 @@ def test_a_post_mortem_sees_the_frame_of_the_trial(script: Script) -> None:
     assert layers == "7\n"
 
 
-def test_the_error_of_a_trial_leads_to_the_users_frame() -> None:
+def test_the_error_of_a_trial_leads_to_the_users_frame():
     class Odd(Exception):
         pass
 
-    def objective(config: dict[str, Any]) -> None:
+    def objective(config):
         local = config["x"] + 1
         raise Odd(local)
 
@@ -251,10 +246,10 @@ def test_the_error_of_a_trial_leads_to_the_users_frame() -> None:
     assert frame.f_locals["local"] == 2
 
 
-def test_the_user_function_is_the_very_object_of_the_script() -> None:
+def test_the_user_function_is_the_very_object_of_the_script():
     seen = []
 
-    def objective(config: dict[str, Any]) -> None:
+    def objective(config):
         seen.append(config["x"])
         minitune.report({"loss": 0})
 
@@ -266,7 +261,7 @@ def test_the_user_function_is_the_very_object_of_the_script() -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_code_that_ignores_the_stop_does_not_hold_the_script(script: Script) -> None:
+def test_code_that_ignores_the_stop_does_not_hold_the_script(script):
     done = _run_script(
         script,
         SCRIPTS / "ignores_the_stop.py",
@@ -278,7 +273,7 @@ def test_code_that_ignores_the_stop_does_not_hold_the_script(script: Script) -> 
     assert "so its thread stays" in done.stderr
 
 
-def test_an_unwinding_trial_is_waited_for_at_shutdown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unwinding_trial_is_waited_for_at_shutdown(tmp_path, caplog):
     executor = InlineTrialExecutor(MACHINE)
     watch = Watch(executor, 10)
     notes = tmp_path / "notes"
@@ -292,7 +287,7 @@ def test_an_unwinding_trial_is_waited_for_at_shutdown(tmp_path: Path, caplog: py
     assert not caplog.records
 
 
-def test_a_wait_without_limit_lasts_until_a_wake() -> None:
+def test_a_wait_without_limit_lasts_until_a_wake():
     executor = InlineTrialExecutor(MACHINE)
     waker = threading.Thread(target=executor.wake)
     waker.start()
@@ -302,18 +297,18 @@ def test_a_wait_without_limit_lasts_until_a_wake() -> None:
     executor.shutdown()
 
 
-def test_the_data_of_a_trainable_are_free_after_the_run() -> None:
+def test_the_data_of_a_trainable_are_free_after_the_run():
     class Data:
         pass
 
-    def run() -> weakref.ref[Data]:
+    def run():
         data = Data()
 
         class Training(minitune.Trainable):
-            def setup(self, config: dict[str, Any], data: Data) -> None:
+            def setup(self, config, data):
                 self.data = data
 
-            def step(self) -> dict[str, Any]:
+            def step(self):
                 return {"loss": 0.0, "done": True}
 
         fit(minitune.with_parameters(Training, data=data), executor="inline")

@@ -1,7 +1,5 @@
 """The ledger: exact counts, gangs, devices, and errors for requests that can never be met."""
 
-from __future__ import annotations
-
 import pytest
 
 from minitune.error import TuneError
@@ -9,11 +7,11 @@ from minitune.executors.ledger import Ledger
 from minitune.resources import GpuShare, Resources
 
 
-def ledger(cpus: float = 0, gpus: int = 0, **others: float) -> Ledger:
+def ledger(cpus=0, gpus=0, **others):
     return Ledger({"CPU": cpus, "GPU": gpus, **others}, [str(index) for index in range(gpus)], environ={})
 
 
-def fill(book: Ledger, request: Resources, prefix: str = "holder") -> int:
+def fill(book, request, prefix="holder"):
     """Acquire until nothing fits any more; returns how often."""
     count = 0
     while book.can_acquire(request):
@@ -29,7 +27,7 @@ def fill(book: Ledger, request: Resources, prefix: str = "holder") -> int:
     ("amount", "total", "places"),
     [(0.1, 1, 10), (0.3, 3, 10), (4, 32, 8), (1 / 3, 1, 3), (1 / 6, 4, 24), (4 / 3, 4, 3), (5 / 3, 5, 3), (0.7, 7, 10)],
 )
-def test_as_many_fit_as_by_arithmetic(amount: float, total: float, places: int) -> None:
+def test_as_many_fit_as_by_arithmetic(amount, total, places):
     book = ledger(total)
     request = Resources.of({"cpu": amount})
     assert fill(book, request) == places
@@ -38,7 +36,7 @@ def test_as_many_fit_as_by_arithmetic(amount: float, total: float, places: int) 
     assert book.free() == book.totals() == {"CPU": total}
 
 
-def test_fractions_add_up_exactly() -> None:
+def test_fractions_add_up_exactly():
     """Thirteen times three tenths and one tenth are four, although 0.1 * 3 is a little more than 0.3."""
     book = ledger(4)
     for number in range(13):
@@ -47,28 +45,28 @@ def test_fractions_add_up_exactly() -> None:
     assert book.free() == {"CPU": 0}
 
 
-def test_memory_is_counted_to_the_byte() -> None:
+def test_memory_is_counted_to_the_byte():
     book = ledger(8, memory=16_000_000_000)
     assert fill(book, Resources.of({"memory": 8_000_000_001})) == 1
     book.acquire("rest", Resources.of({"memory": 7_999_999_999}))
     assert book.free()["memory"] == 0
 
 
-def test_a_request_of_nothing_always_fits() -> None:
+def test_a_request_of_nothing_always_fits():
     book = ledger(0)
     assert book.can_acquire(Resources([{}]))
     assert book.acquire("idle", Resources([{}])).gpu_ids == ()
     book.release("idle")
 
 
-def test_custom_resources_are_counted_like_others() -> None:
+def test_custom_resources_are_counted_like_others():
     book = ledger(8, tokens=2)
     request = Resources.of({"cpu": 1, "custom_resources": {"tokens": 1}})
     assert fill(book, request) == 2
     assert book.free() == {"CPU": 6, "tokens": 0}
 
 
-def test_names_hold_once_and_are_released_once() -> None:
+def test_names_hold_once_and_are_released_once():
     book = ledger(4)
     book.acquire("a#1", Resources.of(None))
     with pytest.raises(RuntimeError, match="a#1"):
@@ -99,7 +97,7 @@ def test_names_hold_once_and_are_released_once() -> None:
         (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 requested, 4 in total"]),
     ],
 )
-def test_a_request_that_can_never_fit_is_refused_at_once(request_: Resources, words: list[str]) -> None:
+def test_a_request_that_can_never_fit_is_refused_at_once(request_, words):
     book = ledger(4, 2, memory=1.5 * 2**30)
     for ask in (book.can_acquire, lambda request: book.acquire("holder", request)):
         with pytest.raises(TuneError) as caught:
@@ -108,17 +106,17 @@ def test_a_request_that_can_never_fit_is_refused_at_once(request_: Resources, wo
             assert word in str(caught.value)
 
 
-def test_an_amount_of_memory_that_was_meant_in_another_unit_is_shown_in_bytes() -> None:
+def test_an_amount_of_memory_that_was_meant_in_another_unit_is_shown_in_bytes():
     with pytest.raises(TuneError, match=r"\(memory: 1 GiB requested, 512 bytes in total\)"):
         ledger(4, 2, memory=512).can_acquire(Resources.of({"memory": 2**30}))
 
 
-def test_a_correct_name_gets_no_suggestion() -> None:
+def test_a_correct_name_gets_no_suggestion():
     with pytest.raises(TuneError, match=r"\(GPU: 1 requested, 0 in total\)"):
         ledger(4).can_acquire(Resources.of({"gpu": 1}))
 
 
-def test_the_total_of_cpus_is_raised_only_as_far_as_allowed_and_needed() -> None:
+def test_the_total_of_cpus_is_raised_only_as_far_as_allowed_and_needed():
     with pytest.raises(TuneError):
         ledger(0.5).can_acquire(Resources.of({"cpu": 1}))
     book = Ledger({"CPU": 0}, cpu_limit=3, environ={})
@@ -130,7 +128,7 @@ def test_the_total_of_cpus_is_raised_only_as_far_as_allowed_and_needed() -> None
         book.can_acquire(Resources.of({"cpu": 4}))
 
 
-def test_written_off_resources_are_gone_for_good() -> None:
+def test_written_off_resources_are_gone_for_good():
     book = ledger(4, 2)
     book.can_acquire(Resources.of({"cpu": 4}))
     book.acquire("unkillable", Resources.of({"cpu": 1, "gpu": 0.5}))
@@ -144,7 +142,7 @@ def test_written_off_resources_are_gone_for_good() -> None:
     assert book.acquire("half", Resources.of({"gpu": 0.5})).gpu_ids == ("0",)
 
 
-def test_only_a_holder_can_be_written_off() -> None:
+def test_only_a_holder_can_be_written_off():
     book = ledger(4)
     with pytest.raises(RuntimeError, match="'nobody' holds no resources"):
         book.write_off("nobody")
@@ -162,7 +160,7 @@ def test_only_a_holder_can_be_written_off() -> None:
         ({"GPU": 0.5}, ["0"]),
     ],
 )
-def test_bad_totals_are_refused(totals: dict[str, float], ids: list[str]) -> None:
+def test_bad_totals_are_refused(totals, ids):
     with pytest.raises(ValueError):
         Ledger(totals, ids)
 
@@ -170,7 +168,7 @@ def test_bad_totals_are_refused(totals: dict[str, float], ids: list[str]) -> Non
 # -- devices -------------------------------------------------------------------------------------------------------
 
 
-def test_fractions_are_packed_and_whole_devices_stay_free() -> None:
+def test_fractions_are_packed_and_whole_devices_stay_free():
     book = ledger(gpus=2)
     half = Resources.of({"gpu": 0.5})
     assert [book.acquire(name, half).gpu_ids for name in "abc"] == [("0",), ("0",), ("1",)]
@@ -180,7 +178,7 @@ def test_fractions_are_packed_and_whole_devices_stay_free() -> None:
     assert book.acquire("whole", Resources.of({"gpu": 1})).bundles[0].gpus == (GpuShare("1", 1.0),)
 
 
-def test_a_fraction_goes_to_the_most_used_device_with_room() -> None:
+def test_a_fraction_goes_to_the_most_used_device_with_room():
     book = ledger(gpus=3)
     for name, fraction in (("a", 0.4), ("b", 0.7), ("c", 0.4)):
         book.acquire(name, Resources.of({"gpu": fraction}))
@@ -189,13 +187,13 @@ def test_a_fraction_goes_to_the_most_used_device_with_room() -> None:
     assert book.acquire("e", Resources.of({"gpu": 0.2})).gpu_ids == ("1",)
 
 
-def test_ledger_hands_out_the_given_device_ids() -> None:
+def test_ledger_hands_out_the_given_device_ids():
     book = Ledger({}, ["GPU-aa", "7"], environ={})
     assert book.totals() == {"GPU": 2}
     assert book.acquire("both", Resources.of({"gpu": 2})).gpu_ids == ("GPU-aa", "7")
 
 
-def test_bundles_of_a_gang_may_share_a_device() -> None:
+def test_bundles_of_a_gang_may_share_a_device():
     book = ledger(4, 2)
     allocation = book.acquire("gang", Resources([{"CPU": 1}, {"GPU": 0.5}, {"GPU": 1}, {"GPU": 0.5}]))
     assert [bundle.gpu_ids for bundle in allocation.bundles] == [(), ("1",), ("0",), ("1",)]
@@ -205,7 +203,7 @@ def test_bundles_of_a_gang_may_share_a_device() -> None:
     assert book.free()["GPU"] == 2
 
 
-def test_a_parked_process_gets_its_own_devices_or_none() -> None:
+def test_a_parked_process_gets_its_own_devices_or_none():
     book = ledger(4, 4)
     whole, half = Resources.of({"gpu": 1}), Resources.of({"gpu": 0.5})
     for name in ("first", "parked"):
@@ -221,7 +219,7 @@ def test_a_parked_process_gets_its_own_devices_or_none() -> None:
     assert book.free()["GPU"] == 2.5
 
 
-def test_a_parked_gang_gets_its_devices_in_its_order() -> None:
+def test_a_parked_gang_gets_its_devices_in_its_order():
     book = ledger(4, 3)
     gang = Resources([{"CPU": 1}, {"GPU": 0.5}, {"GPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}])
     book.acquire("first", Resources.of({"gpu": 1}))
@@ -236,10 +234,10 @@ def test_a_parked_gang_gets_its_devices_in_its_order() -> None:
 # -- finding GPUs late ---------------------------------------------------------------------------------------------
 
 
-def test_gpus_are_only_looked_for_when_asked_for() -> None:
-    calls: list[str] = []
+def test_gpus_are_only_looked_for_when_asked_for():
+    calls = []
 
-    def find() -> list[str]:
+    def find():
         calls.append("looked")
         return ["0", "1"]
 

@@ -1,9 +1,5 @@
 """For any requests in any order: the ledger is exact, leaves nothing idle without a reason, and each waiter starts."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -11,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from minitune.error import TuneError
 from minitune.executors.ledger import Ledger
-from minitune.resources import Allocation, Resources
+from minitune.resources import Resources
 
 TINY = 2e-4
 """The ledger counts in 1/10,000; thirds and the like may stand a little over."""
@@ -26,14 +22,14 @@ requests = st.lists(bundles, min_size=1, max_size=3).map(Resources)
 class Model(RuleBasedStateMachine):
     """A driver that acquires and releases at random, with a plain record of all holdings."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.ledger = Ledger({"CPU": 8, "GPU": 4}, "abcd", environ={})
-        self.held: dict[str, tuple[Resources, Allocation]] = {}
+        self.held = {}
         self.count = 0
 
     @rule(request=requests)
-    def acquire(self, request: Resources) -> None:
+    def acquire(self, request):
         try:
             fits = self.ledger.can_acquire(request)
         except TuneError:
@@ -50,14 +46,14 @@ class Model(RuleBasedStateMachine):
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
-    def release(self, data: st.DataObject) -> None:
+    def release(self, data):
         name = data.draw(st.sampled_from(sorted(self.held)))
         del self.held[name]
         self.ledger.release(name)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
-    def hand_over(self, data: st.DataObject) -> None:
+    def hand_over(self, data):
         """A parked process: the same request finds the same devices again."""
         name = data.draw(st.sampled_from(sorted(self.held)))
         request, before = self.held.pop(name)
@@ -68,7 +64,7 @@ class Model(RuleBasedStateMachine):
         self.held[name] = request, after
 
     @invariant()
-    def no_device_is_overcommitted(self) -> None:
+    def no_device_is_overcommitted(self):
         load = dict.fromkeys("abcd", 0.0)
         for request, allocation in self.held.values():
             for asked, given in zip(request.bundles, allocation.bundles, strict=True):
@@ -81,13 +77,13 @@ class Model(RuleBasedStateMachine):
         assert self.ledger.free()["GPU"] == pytest.approx(4 - sum(load.values()), abs=0.01)
 
     @invariant()
-    def the_sum_is_right(self) -> None:
+    def the_sum_is_right(self):
         used = sum(request.required_resources.get("CPU", 0) for request, _ in self.held.values())
         assert used <= 8 + TINY
         assert self.ledger.free()["CPU"] == pytest.approx(8 - used)
 
     @invariant()
-    def nothing_idles_that_is_wanted(self) -> None:
+    def nothing_idles_that_is_wanted(self):
         free = self.ledger.free()
         assert self.ledger.can_acquire(Resources.of({"cpu": 1})) == (free["CPU"] >= 1)
         load = dict.fromkeys("abcd", 0.0)
@@ -100,7 +96,7 @@ class Model(RuleBasedStateMachine):
             assert self.ledger.can_acquire(Resources.of({"gpu": whole})) == (unused >= whole)
         assert self.ledger.can_acquire(Resources.of({"gpu": 0.3})) == (min(load.values()) <= 0.7 + TINY / 2)
 
-    def teardown(self) -> None:
+    def teardown(self):
         for name in self.held:
             self.ledger.release(name)
         assert self.ledger.free() == self.ledger.totals() == {"CPU": 8, "GPU": 4}
@@ -112,7 +108,7 @@ TestLedger = Model.TestCase
 
 @hypothesis.settings(max_examples=200)
 @hypothesis.given(fraction=st.floats(0.01, 1), devices=st.integers(1, 4))
-def test_places_are_the_sum_over_devices(fraction: float, devices: int) -> None:
+def test_places_are_the_sum_over_devices(fraction, devices):
     book = Ledger({}, [str(index) for index in range(devices)], environ={})
     request = Resources.of({"gpu": fraction})
     places = 0
@@ -128,11 +124,11 @@ def test_places_are_the_sum_over_devices(fraction: float, devices: int) -> None:
     gpus=st.lists(st.sampled_from([0, 0, 0.5, 1, 2]), min_size=80, max_size=80),
     data=st.data(),
 )
-def test_each_waiter_starts_sooner_or_later(sizes: list[float], gpus: list[float], data: Any) -> None:
+def test_each_waiter_starts_sooner_or_later(sizes, gpus, data):
     """Waiters ask in another order in each round, and one holding is released per round: all start within the bound."""
     book = Ledger({"CPU": 8, "GPU": 2}, ["0", "1"], environ={})
     waiting = {f"trial{i}": Resources.of({"cpu": size, "gpu": gpus[i]}) for i, size in enumerate(sizes)}
-    running: list[str] = []
+    running = []
     random = data.draw(st.randoms(use_true_random=False))
     for _ in range(2 * len(sizes) + 10):
         for name in random.sample(sorted(waiting), len(waiting)):
@@ -150,7 +146,7 @@ def test_each_waiter_starts_sooner_or_later(sizes: list[float], gpus: list[float
 
 @hypothesis.settings(max_examples=50)
 @hypothesis.given(big=st.sampled_from([2, 4, 8]), data=st.data())
-def test_a_big_one_starts_in_an_endless_stream_of_small_ones(big: float, data: Any) -> None:
+def test_a_big_one_starts_in_an_endless_stream_of_small_ones(big, data):
     book = Ledger({"CPU": 8}, environ={})
     small = Resources.of({"cpu": 1})
     running = [f"small{i}" for i in range(8)]

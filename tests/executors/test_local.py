@@ -1,11 +1,7 @@
 """The local executor's parts without processes: hints of errors, and the surroundings of an actor."""
 
-from __future__ import annotations
-
 import os
 import pickle
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,12 +15,12 @@ ONE_CPU = Resources([{"CPU": 1}])
 NO_TERMINAL = "hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
 
 
-def missing(path: Any, kind: type[OSError] = FileNotFoundError) -> RemoteError:
+def missing(path, kind=FileNotFoundError):
     return RemoteError.of(kind(2, "No such file or directory", path))
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """The driver's working directory, with some data."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train.csv").touch()
@@ -48,7 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (b"data/train.csv", False),
     ],
 )
-def test_a_file_beside_the_script_is_told_by_its_absolute_path(here: Path, path: Any, is_hinted: bool) -> None:
+def test_a_file_beside_the_script_is_told_by_its_absolute_path(here, path, is_hinted):
     error = missing(path)
     found = with_hint(error, "/run/trial", True)
     if not is_hinted:
@@ -58,7 +54,7 @@ def test_a_file_beside_the_script_is_told_by_its_absolute_path(here: Path, path:
     assert (found.type_name, found.message) == (error.type_name, error.message)
 
 
-def test_a_missing_file_has_no_hint_where_the_directory_is_that_of_the_script(here: Path) -> None:
+def test_a_missing_file_has_no_hint_where_the_directory_is_that_of_the_script(here):
     error = missing("data/train.csv")
     assert with_hint(error, "/run/trial", False) is error
     assert with_hint(error, None, True) is error
@@ -66,9 +62,7 @@ def test_a_missing_file_has_no_hint_where_the_directory_is_that_of_the_script(he
     assert with_hint(refused, "/run/trial", True) is refused
 
 
-def test_a_missing_file_has_no_hint_where_the_drivers_directory_has_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file_has_no_hint_where_the_drivers_directory_has_gone(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -88,19 +82,17 @@ def test_a_missing_file_has_no_hint_where_the_drivers_directory_has_gone(
     ],
 )
 @pytest.mark.parametrize("directory", ["/run/trial", None])
-def test_a_debugger_or_a_question_to_the_user_needs_a_terminal(
-    error: RemoteError, is_hinted: bool, directory: str | None
-) -> None:
+def test_a_debugger_or_a_question_to_the_user_needs_a_terminal(error, is_hinted, directory):
     assert with_hint(error, directory, directory is None).hint == (NO_TERMINAL if is_hinted else "")
 
 
-def actor(directory: str | None = "/run/trial", env: dict[str, str] | None = None) -> Actor:
+def actor(directory="/run/trial", env=None):
     made = Actor(ActorSpec("a#1", object, ONE_CPU, directory=directory))
     made.allocation = Allocation(env=env or {})
     return made
 
 
-def test_an_actor_works_in_its_directory_and_prints_into_files_there(here: Path) -> None:
+def test_an_actor_works_in_its_directory_and_prints_into_files_there(here):
     kept = {"MINITUNE_ORIG_WORKING_DIR": str(here), "TUNE_ORIG_WORKING_DIR": str(here)}
     files = ("/run/trial/out", "/run/trial/err", "/run/trial")
     env = {"OMP_NUM_THREADS": "2"}
@@ -109,9 +101,7 @@ def test_an_actor_works_in_its_directory_and_prints_into_files_there(here: Path)
     assert _Workplaces(("out", "err"), True).of(actor(None)) == Workplace(env=kept)
 
 
-def test_the_directory_of_the_script_is_not_told_if_it_has_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_directory_of_the_script_is_not_told_if_it_has_gone(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -133,9 +123,7 @@ def test_the_directory_of_the_script_is_not_told_if_it_has_gone(
         ({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "4"}, {"MKL_NUM_THREADS": "1"}, True),
     ],
 )
-def test_only_workers_with_one_thread_share_what_was_loaded_with_one(
-    monkeypatch: pytest.MonkeyPatch, own: dict[str, str], given: dict[str, str | None], has_one: bool
-) -> None:
+def test_only_workers_with_one_thread_share_what_was_loaded_with_one(monkeypatch, own, given, has_one):
     for name in [name for name in os.environ if name.endswith(("_NUM_THREADS", "MAXIMUM_THREADS"))]:
         monkeypatch.delenv(name)
     for name, value in own.items():
@@ -146,32 +134,32 @@ def test_only_workers_with_one_thread_share_what_was_loaded_with_one(
 class Factory:
     """Made once for many actors; counts how often it is pickled."""
 
-    def __init__(self, data: bytes = b""):
+    def __init__(self, data=b""):
         self.pickled = 0
         self._data = data
 
-    def __call__(self, host: Any, *args: Any, allocation: Any) -> Any:
+    def __call__(self, host, *args, allocation):
         return host, args, allocation, len(self._data)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         self.pickled += 1
         return Factory, (self._data,)
 
 
-def made_by(packer: _Packer, one: Actor) -> Any:
+def made_by(packer, one):
     factory, args = (data and pickle.loads(data) for data in packer.pack(one))
     return factory("host", *(args or ()))
 
 
 @pytest.fixture
-def packer(tmp_path: Path) -> Any:
+def packer(tmp_path):
     packer = _Packer(lambda: str(tmp_path))
     yield packer
     packer.close()
     packer.close()
 
 
-def packable(factory: Any, args: tuple[Any, ...], gpu: str = "") -> Actor:
+def packable(factory, args, gpu=""):
     made = Actor(ActorSpec("a#1", factory, ONE_CPU, args=args))
     made.allocation = Allocation(gpu_ids=(gpu,)) if gpu else SHARED
     return made
@@ -180,7 +168,7 @@ def packable(factory: Any, args: tuple[Any, ...], gpu: str = "") -> Actor:
 SHARED = Allocation()
 
 
-def test_a_factory_is_pickled_once_for_actors_with_the_same_allocation(packer: _Packer) -> None:
+def test_a_factory_is_pickled_once_for_actors_with_the_same_allocation(packer):
     factory = Factory()
     for number in range(3):
         assert made_by(packer, packable(factory, (number,))) == ("host", (number,), SHARED, 0)
@@ -193,9 +181,7 @@ def test_a_factory_is_pickled_once_for_actors_with_the_same_allocation(packer: _
 
 
 @pytest.mark.parametrize(("size_bytes", "args"), [(2 << 20, (1,)), (0, (b"x" * (2 << 20),))])
-def test_what_is_large_goes_through_a_file_that_ends_with_the_actor(
-    packer: _Packer, size_bytes: int, args: tuple[Any, ...]
-) -> None:
+def test_what_is_large_goes_through_a_file_that_ends_with_the_actor(packer, size_bytes, args):
     large = packable(Factory(bytes(size_bytes)), args)
     factory, rest = packer.pack(large)
     assert len(factory) < 10_000
@@ -206,7 +192,7 @@ def test_what_is_large_goes_through_a_file_that_ends_with_the_actor(
     packable(Factory(), ()).remove_file()
 
 
-def test_values_are_stored_in_one_file_until_the_end(packer: _Packer) -> None:
+def test_values_are_stored_in_one_file_until_the_end(packer):
     refs = [packer.store([number]) for number in range(2)]
     assert [ref.get() for ref in refs] == [[0], [1]]
     assert refs[0].path == refs[1].path

@@ -1,10 +1,5 @@
 """The executor in logical order: which answer comes first, and what it says of a machine that is too small."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from minitune.error import TuneError
@@ -19,28 +14,28 @@ TWO_CPUS = Resources([{"CPU": 2}])
 
 
 class Worker:
-    def __init__(self, host: Any, allocation: Any):
+    def __init__(self, host, allocation):
         pass
 
-    def train(self) -> str:
+    def train(self):
         return "trained"
 
-    def save(self) -> str:
+    def save(self):
         return "saved"
 
 
 class Ordered:
     """An executor with so many CPUs and GPUs, and the waiting that tests do with it."""
 
-    def __init__(self, window: int = 3, **totals: float):
+    def __init__(self, window=3, **totals):
         gpu_ids = tuple(str(number) for number in range(int(totals.get("GPU", 0))))
         self.inner = InlineTrialExecutor(Machine({"CPU": 3.0, **totals}, gpu_ids))
         self.executor = OrderedExecutor(self.inner, window)
 
-    def start(self, name: str, request: Resources = ONE_CPU) -> None:
+    def start(self, name, request=ONE_CPU):
         self.executor.start(ActorSpec(f"{name}#1", Worker, request))
 
-    def next(self) -> tuple[str, Any]:
+    def next(self):
         """The actor of the next event, and its value or its type."""
         while not (events := self.executor.wait(None)):
             pass
@@ -50,13 +45,13 @@ class Ordered:
 
 
 @pytest.fixture
-def ordered() -> Iterator[Ordered]:
+def ordered():
     ordered = Ordered()
     yield ordered
     ordered.executor.shutdown()
 
 
-def test_a_step_takes_a_unit_of_time_and_other_calls_none(ordered: Ordered) -> None:
+def test_a_step_takes_a_unit_of_time_and_other_calls_none(ordered):
     for name in "ab":
         ordered.start(name)
     assert [ordered.next() for _ in "ab"] == [("a", Started), ("b", Started)]
@@ -71,7 +66,7 @@ def test_a_step_takes_a_unit_of_time_and_other_calls_none(ordered: Ordered) -> N
     assert [ordered.next() for _ in "ab"] == [("b", "saved"), ("a", "trained")]
 
 
-def test_an_exit_is_due_at_its_stop_and_frees_resources_when_it_is_taken(ordered: Ordered) -> None:
+def test_an_exit_is_due_at_its_stop_and_frees_resources_when_it_is_taken(ordered):
     for name in "ab":
         ordered.start(name)
     for _ in "ab":
@@ -88,7 +83,7 @@ def test_an_exit_is_due_at_its_stop_and_frees_resources_when_it_is_taken(ordered
         ordered.executor.call("b#1", "train")
 
 
-def test_an_exit_because_of_a_limit_is_due_when_the_answer_was(ordered: Ordered) -> None:
+def test_an_exit_because_of_a_limit_is_due_when_the_answer_was(ordered):
     for name in "ab":
         ordered.start(name)
     for _ in "ab":
@@ -99,7 +94,7 @@ def test_an_exit_because_of_a_limit_is_due_when_the_answer_was(ordered: Ordered)
     assert [ordered.next() for _ in "ab"] == [("a", "trained"), ("b", Exited)]
 
 
-def test_an_answer_that_waits_for_its_turn_is_known(ordered: Ordered) -> None:
+def test_an_answer_that_waits_for_its_turn_is_known(ordered):
     for name in "ab":
         ordered.start(name)
     for _ in "ab":
@@ -114,14 +109,14 @@ def test_an_answer_that_waits_for_its_turn_is_known(ordered: Ordered) -> None:
     assert list(ordered.executor.answered()) == []
 
 
-def test_a_start_that_fails_takes_no_resources(ordered: Ordered) -> None:
+def test_a_start_that_fails_takes_no_resources(ordered):
     with pytest.raises(TypeError, match="cannot be pickled"):
         ordered.executor.start(ActorSpec("a#1", Worker, ONE_CPU, args=(iter([lambda: 1]), (n for n in "a"))))
     assert ordered.executor.resources()[1] == {"CPU": 3.0}
     ordered.start("a")
 
 
-def test_a_waiter_is_owed_resources_until_it_is_forgotten(ordered: Ordered) -> None:
+def test_a_waiter_is_owed_resources_until_it_is_forgotten(ordered):
     executor = ordered.executor
     ordered.start("first", ONE_CPU)
     ordered.next()
@@ -138,15 +133,15 @@ def test_a_waiter_is_owed_resources_until_it_is_forgotten(ordered: Ordered) -> N
     assert executor.can_start(ONE_CPU, waiter="small")
 
 
-def test_an_actor_waits_while_the_machine_has_less_room_than_was_counted(ordered: Ordered) -> None:
+def test_an_actor_waits_while_the_machine_has_less_room_than_was_counted(ordered):
     ordered.inner._ledger.acquire("a process that cannot be killed", TWO_CPUS)
     assert not ordered.executor.can_start(TWO_CPUS)
     assert ordered.executor.can_start(ONE_CPU)
 
 
 @pytest.mark.parametrize("has_queue", [True, False])
-def test_only_an_executor_with_a_queue_hears_who_waits(has_queue: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[object] = []
+def test_only_an_executor_with_a_queue_hears_who_waits(has_queue, monkeypatch):
+    heard = []
     monkeypatch.setattr(InlineTrialExecutor, "has_queue", has_queue)
     monkeypatch.setattr(InlineTrialExecutor, "forget", lambda self, waiter: heard.append(("forget", waiter)))
     ordered = Ordered()
@@ -161,7 +156,7 @@ def test_only_an_executor_with_a_queue_hears_who_waits(has_queue: bool, monkeypa
         OrderedExecutor(ordered.inner, 4).check_room(ONE_CPU)
 
 
-def test_it_warns_once_where_the_machine_allows_less_than_the_window(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_warns_once_where_the_machine_allows_less_than_the_window(caplog):
     ordered = Ordered(window=2, CPU=2)
     assert ordered.executor.can_start(ONE_CPU)
     ordered.start("a")
@@ -177,7 +172,7 @@ def test_it_warns_once_where_the_machine_allows_less_than_the_window(caplog: pyt
     ordered.executor.shutdown()
 
 
-def test_a_full_window_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_window_is_no_news(caplog):
     ordered = Ordered(window=1, CPU=1)
     ordered.start("a")
     assert not ordered.executor.can_start(ONE_CPU)
@@ -196,7 +191,7 @@ def test_a_full_window_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
         (9, Resources([{"CPU": 0}]), None),
     ],
 )
-def test_there_must_be_room_for_a_whole_window(window: int, request_: Resources, found: int | None) -> None:
+def test_there_must_be_room_for_a_whole_window(window, request_, found):
     ordered = Ordered(window, GPU=1)
     if found is None:
         ordered.executor.check_room(request_)
@@ -210,14 +205,14 @@ def test_there_must_be_room_for_a_whole_window(window: int, request_: Resources,
     assert "add nodes" not in str(caught.value)
 
 
-def test_what_can_never_start_is_refused() -> None:
+def test_what_can_never_start_is_refused():
     ordered = Ordered()
     for ask in (ordered.executor.check_room, ordered.executor.can_start):
         with pytest.raises(TuneError, match="can never be met"):
             ask(Resources([{"CPU": 4}]))
 
 
-def test_a_shutdown_frees_everything(ordered: Ordered) -> None:
+def test_a_shutdown_frees_everything(ordered):
     ordered.start("a")
     ordered.executor.shutdown()
     assert ordered.executor.resources()[1] == {"CPU": 3.0}

@@ -1,18 +1,14 @@
 """The driver sees answers in the same order, in whatever order they arrive."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitune.base.clock import VirtualClock
 from minitune.executors.logical_order import OrderedExecutor
-from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Started
+from minitune.executors.trial_executor import ActorSpec, CallReturned, Exited, Started
 from minitune.resources import Allocation, Resources
 
 ONE_CPU = Resources.of({"cpu": 1})
@@ -31,25 +27,25 @@ class Racing:
     has_queue = False
     makes_directories = False
 
-    def __init__(self, arrivals: random.Random, deaths: Mapping[str, int]):
+    def __init__(self, arrivals, deaths):
         self.clock = VirtualClock()
         self._arrivals = arrivals
         self._deaths = deaths
-        self._calls: dict[str, int] = {}
-        self._coming: dict[str, deque[Event]] = {}
+        self._calls = {}
+        self._coming = {}
 
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    def resources(self):
         return {"CPU": 2 * SLOTS}, {}
 
-    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+    def can_start(self, request, waiter=None):
         return True
 
-    def start(self, spec: ActorSpec) -> None:
+    def start(self, spec):
         actor_id = spec.actor_id
         self._calls[actor_id] = 0
         self._coming[actor_id] = deque([Started(actor_id, 1, "", Allocation(()))])
 
-    def call(self, actor_id: str, method: str, *args: Any) -> None:
+    def call(self, actor_id, method, *args):
         self._calls[actor_id] += 1
         number, death = self._calls[actor_id], self._deaths.get(actor_id)
         if death != -number:
@@ -57,11 +53,11 @@ class Racing:
         if death is not None and abs(death) == number:
             self._coming[actor_id].append(Exited(actor_id, "died"))
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+    def stop(self, actor_id, grace_s, keep=False, dump=False):
         if actor_id in self._coming:
             self._coming[actor_id] = deque([Exited(actor_id, "stopped")])
 
-    def wait(self, timeout_s: float | None) -> list[Event]:
+    def wait(self, timeout_s):
         ready = sorted(actor_id for actor_id, events in self._coming.items() if events)
         if timeout_s == 0 or not ready:
             return []
@@ -74,11 +70,11 @@ class Racing:
         return found
 
 
-def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Random) -> list[tuple[str, str]]:
+def drive(arrivals, deaths, policy):
     """Drive actors by a policy that sees only events; returns these events, without the causes of ends."""
-    executor: Any = OrderedExecutor(Racing(arrivals, deaths), SLOTS)  # type: ignore[arg-type]  # all that it needs
-    seen: list[tuple[str, str]] = []
-    live: dict[str, None] = {}
+    executor = OrderedExecutor(Racing(arrivals, deaths), SLOTS)
+    seen = []
+    live = {}
     started = running = 0
     while started < ACTORS or running:
         while started < ACTORS and running < SLOTS and executor.can_start(ONE_CPU):
@@ -95,7 +91,7 @@ def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Ran
     return seen
 
 
-def act(executor: Any, actor_id: str, live: dict[str, None], policy: random.Random) -> None:
+def act(executor, actor_id, live, policy):
     """Call or stop the actor that has answered; perhaps stop another one."""
     if len(live) > 1 and policy.random() < 0.15:
         other = policy.choice([one for one in live if one != actor_id])
@@ -116,9 +112,7 @@ def act(executor: Any, actor_id: str, live: dict[str, None], policy: random.Rand
     ),
 )
 @settings(max_examples=150)
-def test_events_have_one_order_however_the_processes_race(
-    races: tuple[int, int], policy: int, deaths: dict[str, int]
-) -> None:
+def test_events_have_one_order_however_the_processes_race(races, policy, deaths):
     one, other = (drive(random.Random(race), deaths, random.Random(policy)) for race in races)
     assert one == other
     for number in range(ACTORS):  # a start, answers, one end, and nothing after that

@@ -1,7 +1,5 @@
 """What trials are given: never more at once than there is, devices chosen before any import, all of it given back."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -38,7 +36,7 @@ def test_resources_are_free_again_for_a_trial_that_needs_all(script):
 GPUS = SCRIPTS / "devices_of_trials.py"
 
 
-def four_gpus(directory: Path) -> dict[str, str | None]:
+def four_gpus(directory):
     """The environment of a machine with four GPUs, as far as `nvidia-smi` can tell."""
     listing = "\n".join(f"GPU {index}: Fake (UUID: GPU-{index})" for index in range(4))
     command = fake_nvidia_smi(directory / "bin", f"cat <<'END'\n{listing}\nEND")

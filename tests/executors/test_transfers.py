@@ -1,7 +1,5 @@
 """Files between a node of a cluster and the driver's machine. Both sides are in this process, without Ray."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -19,14 +17,14 @@ from minitune.executors.ray_files import Delivery, FileTransfer, Home, Landmark,
 class Node:
     """A trial on a node that does not see the run's directory, and the way of requests to it."""
 
-    def __init__(self, scratch: Scratch, home: Home):
+    def __init__(self, scratch, home):
         self.scratch = scratch
         scratch.settle(home)
         self.transfer = FileTransfer(home, "trial#1")
-        self.restored: list[str] = []
-        self.requests: list[str] = []
+        self.restored = []
+        self.requests = []
 
-    def save(self, number: int, **contents: bytes) -> None:
+    def save(self, number, **contents):
         saved = Path(self.scratch.trial, directory_name(number))
         saved.mkdir()
         for name, content in contents.items():

@@ -1,9 +1,5 @@
 """What a run optimises: a metric with its mode, and what is said of trials without it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from kit import fit
 
@@ -11,17 +7,17 @@ from minitune import grid_search, report
 from minitune.experiment.goal import earlier_best
 
 
-def report_all(values: dict[int, list[dict[str, Any]]], **settings: Any) -> Any:
+def report_all(values, **settings):
     """The results of trials that report these results, one after the other."""
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         for result in values[config["i"]]:
             report(result)
 
     return fit(train, {"i": grid_search(list(values))}, **settings)
 
 
-def test_an_observed_objective_has_no_mode_of_its_own() -> None:
+def test_an_observed_objective_has_no_mode_of_its_own():
     results = {i: [{"loss": i, "size": i, "time": i}] for i in range(2)}
     grid = report_all(results, metric=["loss", "size", "time"], mode=["min", "max", "obs"])
     with pytest.raises(ValueError, match="metric and mode must be set, but got metric='time', mode=None"):
@@ -29,19 +25,19 @@ def test_an_observed_objective_has_no_mode_of_its_own() -> None:
     assert grid.get_best_result("time", "max").config == {"i": 1}
 
 
-def test_a_trial_that_was_once_as_good_as_the_best_one_was_not_better() -> None:
+def test_a_trial_that_was_once_as_good_as_the_best_one_was_not_better():
     for first, is_better in ((1.0, False), (0.5, True)):
         grid = report_all({0: [{"loss": first}, {"loss": 2.0}], 1: [{"loss": 1.0}]}, name=f"run{first}")
         earlier, best = grid._run.trials
         assert earlier_best(grid._run.trials, best, "loss", "min") is (earlier if is_better else None)
 
 
-def test_a_bare_number_beside_other_metrics_is_not_what_is_missing() -> None:
+def test_a_bare_number_beside_other_metrics_is_not_what_is_missing():
     grid = report_all({i: [{"_metric": 1, "loss": 2}] for i in range(2)})
     with pytest.raises(RuntimeError, match=r"reported were: _metric, loss\. Did you mean 'loss'\?"):
         grid.get_best_result("los", "min")
 
 
-def test_a_metric_of_an_earlier_report_is_known() -> None:
+def test_a_metric_of_an_earlier_report_is_known():
     grid = report_all({0: [{"loss": 1, "acc": 0.5}, {"loss": 2}]})
     assert grid.get_best_result("acc") is grid[0]

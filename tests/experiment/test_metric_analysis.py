@@ -1,14 +1,11 @@
 """Statistics of metrics, against their plain definitions, for whatever a trial may report."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
 import random
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -16,7 +13,7 @@ from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.result import DEBUG_METRICS, flatten
 
 
-def of(results: list[dict[str, Any]]) -> MetricAnalysis:
+def of(results):
     analysis = MetricAnalysis()
     for result in results:
         analysis.update(result)
@@ -24,7 +21,7 @@ def of(results: list[dict[str, Any]]) -> MetricAnalysis:
 
 
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 100])
-def test_statistics_are_those_of_all_values(count: int) -> None:
+def test_statistics_are_those_of_all_values(count):
     values = [random.Random(number).uniform(-5, 5) for number in range(count)]
 
     found = of([{"loss": value, "step": step, "name": "x"} for step, value in enumerate(values)]).as_dict()
@@ -44,7 +41,7 @@ def test_statistics_are_those_of_all_values(count: int) -> None:
     assert found["step"]["max"] == count - 1
 
 
-def test_statistics_do_not_depend_on_when_they_are_read() -> None:
+def test_statistics_do_not_depend_on_when_they_are_read():
     dice = random.Random(1)
     asked, left_alone = MetricAnalysis(), MetricAnalysis()
     for _ in range(300):
@@ -59,7 +56,7 @@ def test_statistics_do_not_depend_on_when_they_are_read() -> None:
     assert asked.as_dict() == left_alone.as_dict()
 
 
-VALUES: dict[str, list[Any]] = {
+VALUES = {
     "fractions": [Fraction(1, 2), Fraction(0), Fraction(-3, 2)],
     "decimals": [Decimal("2.5"), Decimal(0), Decimal(1)],
     "of several types": [1, 2.5, Fraction(0), 0, Decimal(4), 0.0, -3, 2],
@@ -72,7 +69,7 @@ VALUES: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_statistics_of_numbers_of_every_type_are_those_of_their_floats(kind: str) -> None:
+def test_statistics_of_numbers_of_every_type_are_those_of_their_floats(kind):
     values = VALUES[kind]
     floats = [float(value) for value in values if not isinstance(value, (str, bool, type(None)))]
     known = [value for value in floats if not math.isnan(value)]
@@ -82,12 +79,12 @@ def test_statistics_of_numbers_of_every_type_are_those_of_their_floats(kind: str
         assert found[name] == pytest.approx(sum(some) / len(some), nan_ok=True)
 
 
-def test_debug_metrics_have_no_statistics() -> None:
+def test_debug_metrics_have_no_statistics():
     result = {**dict.fromkeys(DEBUG_METRICS, 1.0), "loss": 1.0}
     assert list(of([result]).as_dict()) == ["loss"]
 
 
-def test_a_state_that_was_taken_stays_as_it_is_and_changes_nothing() -> None:
+def test_a_state_that_was_taken_stays_as_it_is_and_changes_nothing():
     analysis = of([{"loss": Fraction(1)}, {"loss": Fraction(2)}])
     state = analysis.get_state()
     restored = MetricAnalysis()
@@ -102,7 +99,7 @@ def test_a_state_that_was_taken_stays_as_it_is_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("nan_at", [0, 1, 5, 40])
-def test_nan_is_neither_maximum_nor_minimum(nan_at: int) -> None:
+def test_nan_is_neither_maximum_nor_minimum(nan_at):
     values = [float(number) for number in range(50)]
     values[nan_at] = math.nan
 
@@ -112,20 +109,20 @@ def test_nan_is_neither_maximum_nor_minimum(nan_at: int) -> None:
     assert math.isnan(found["avg"])
 
 
-def test_values_that_are_no_numbers_have_no_statistics() -> None:
+def test_values_that_are_no_numbers_have_no_statistics():
     """A truth value is an int to Python; but there is no mean of them to optimise."""
     found = of([{"flag": True, "text": "1", "nothing": None, "list": [1], "complex": 1j, "loss": 1}])
 
     assert list(found.as_dict()) == ["loss"]
 
 
-def test_infinities_and_huge_ints_count_as_infinite() -> None:
+def test_infinities_and_huge_ints_count_as_infinite():
     found = of([{"loss": value} for value in (1, math.inf, -(10**400), 10**400, 2)]).as_dict()["loss"]
 
     assert (found["max"], found["min"], found["last"]) == (math.inf, -math.inf, 2)
 
 
-def test_a_metric_may_come_late_and_be_missing_now_and_then() -> None:
+def test_a_metric_may_come_late_and_be_missing_now_and_then():
     results = [{"loss": 1.0, "eval": float(step) if step % 10 == 9 else None} for step in range(50)]
 
     found = of(results).as_dict()
@@ -135,7 +132,7 @@ def test_a_metric_may_come_late_and_be_missing_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda analysis: pickle.loads(pickle.dumps(analysis))])
-def test_a_copy_of_the_statistics_changes_nothing_of_the_first(way: Any) -> None:
+def test_a_copy_of_the_statistics_changes_nothing_of_the_first(way):
     first = of([{"loss": 1.0}, {"loss": 2.0}])
     second = way(first)
     second.update({"loss": 9.0})
@@ -153,5 +150,5 @@ def test_a_copy_of_the_statistics_changes_nothing_of_the_first(way: Any) -> None
         ({1: {2: 3}, "a": None}, {"a": None, "1/2": 3}),
     ],
 )
-def test_nested_results_are_flattened_to_one_level(nested: dict[Any, Any], flat: dict[str, Any]) -> None:
+def test_nested_results_are_flattened_to_one_level(nested, flat):
     assert list(flatten(nested).items()) == list(flat.items())

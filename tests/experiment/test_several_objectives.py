@@ -1,9 +1,6 @@
 """Runs with several objectives: the front, the best by one of them, and what shows a run."""
 
-from __future__ import annotations
-
 from itertools import product
-from typing import Any
 
 import pytest
 from kit import fit, resume, run_path
@@ -21,26 +18,26 @@ ON_FRONT = [0, 1, 3, 4, 5]
 """Of POINTS: (3, 2) costs more than (2, 3) and gains less; equal ones do not beat each other."""
 
 
-def trade(config: dict[str, Any]) -> dict[str, float]:
+def trade(config):
     cost, gain = POINTS[config["n"]]
     return {"cost": float(cost), "gain": float(gain)}
 
 
-def curve(config: dict[str, Any]) -> dict[str, float]:
+def curve(config):
     return {"cost": float(config["x"] ** 2), "gain": float(-((config["x"] - 2) ** 2))}
 
 
-def points(**settings: Any) -> tune.ResultGrid:
+def points(**settings):
     return fit(trade, {"n": tune.grid_search(list(range(len(POINTS))))}, **{**TWO, **settings})
 
 
-def test_the_front_has_the_trials_that_no_other_dominates() -> None:
+def test_the_front_has_the_trials_that_no_other_dominates():
     assert [result.config["n"] for result in points().get_front()] == ON_FRONT
 
 
 @pytest.mark.parametrize("places", [list(product(range(3), repeat=2)), list(product(range(2), repeat=3))])
-def test_a_front_agrees_with_its_definition(places: list[tuple[int, ...]]) -> None:
-    def beats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+def test_a_front_agrees_with_its_definition(places):
+    def beats(a, b):
         return a != b and all(x >= y for x, y in zip(a, b, strict=True))
 
     for found in product(places, repeat=4):
@@ -48,11 +45,11 @@ def test_a_front_agrees_with_its_definition(places: list[tuple[int, ...]]) -> No
         assert non_dominated(list(zip(found, range(4), strict=True))) == expected
 
 
-def test_a_long_front_of_two_objectives_takes_few_comparisons() -> None:
+def test_a_long_front_of_two_objectives_takes_few_comparisons():
     compared = 0
 
     class Score(float):
-        def __ge__(self, other: float) -> bool:
+        def __ge__(self, other):
             nonlocal compared
             compared += 1
             return float(self) >= other
@@ -61,11 +58,11 @@ def test_a_long_front_of_two_objectives_takes_few_comparisons() -> None:
     assert (front, compared <= 400) == (list(range(100)), True)
 
 
-def test_a_front_of_other_metrics_than_the_run_s() -> None:
+def test_a_front_of_other_metrics_than_the_run_s():
     grid = points(metric="cost", mode="min")
     assert [r.config["n"] for r in grid.get_front(["cost", "gain"], ["min", "max"])] == ON_FRONT
     assert [r.config["n"] for r in grid.get_front(["cost", "gain"], ["min", "obs"])] == [4]
-    html = grid.get_front(["gain", "cost"], ["max", "min"])._repr_html_()  # type: ignore[attr-defined]
+    html = grid.get_front(["gain", "cost"], ["max", "min"])._repr_html_()
     assert "Pareto front of gain, cost: 5 trials" in html
     with pytest.raises(ValueError, match=r"no trial of 6 has reported 'costs'; reported were: cost, gain"):
         grid.get_front(["gain", "costs"], ["max", "min"])
@@ -75,15 +72,15 @@ def test_a_front_of_other_metrics_than_the_run_s() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
-def test_trials_without_a_value_are_not_on_the_front(bad: float | None) -> None:
-    def train(config: dict[str, Any]) -> dict[str, Any]:
+def test_trials_without_a_value_are_not_on_the_front(bad):
+    def train(config):
         return {"cost": -1.0 if config["n"] else 1.0, "gain": bad if config["n"] else 1.0}
 
     grid = fit(train, {"n": tune.grid_search([0, 1])}, **TWO)
     assert [result.config["n"] for result in grid.get_front()] == [0]
 
 
-def test_the_best_result_is_that_of_a_named_objective() -> None:
+def test_the_best_result_is_that_of_a_named_objective():
     grid = points()
     with pytest.raises(ValueError, match=r"one of the run's objectives, cost \(min\), gain \(max\): .*get_front\(\)"):
         grid.get_best_result()
@@ -92,32 +89,32 @@ def test_the_best_result_is_that_of_a_named_objective() -> None:
     assert grid.get_best_result(metric="gain", mode="min").config == {"n": 4}
 
 
-def test_each_objective_must_be_reported() -> None:
+def test_each_objective_must_be_reported():
     grid = fit(lambda config: {"cost": 1.0}, {}, **TWO)
     assert "'gain' must be in every reported result" in str(grid.errors[0])
 
 
 @pytest.mark.parametrize("name", ["tpe", "auto", "random", "variant_generator", None])
-def test_each_searcher_by_name_takes_several_objectives(name: str | None) -> None:
+def test_each_searcher_by_name_takes_several_objectives(name):
     grid = fit(curve, {"x": tune.uniform(-5, 5)}, search_alg=name, num_samples=14, seed=1, **TWO)
     assert grid.num_terminated == 14
     assert all(-0.5 <= result.config["x"] <= 2.5 for result in grid.get_front() if len(grid.get_front()) > 1)
 
 
-def test_a_searcher_of_one_objective_says_which_ones_take_several() -> None:
+def test_a_searcher_of_one_objective_says_which_ones_take_several():
     with pytest.raises(ValueError, match=r"one metric for TuneBOHB, but got \['cost', 'gain'\]; AutoSearch, TPESearch"):
         fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="bohb", **TWO)
 
 
 @pytest.mark.parametrize("scheduler", [ASHAScheduler(), MedianStoppingRule(), "hyperband"])
-def test_comparing_scheduler_needs_one_objective(scheduler: Any) -> None:
+def test_comparing_scheduler_needs_one_objective(scheduler):
     way_out = r"compares trials by one metric.*\(cost, gain\): name .*\(metric='cost', mode='min'\)"
     with pytest.raises(ValueError, match=way_out):
         points(scheduler=scheduler)
 
 
-def test_scheduler_compares_by_one_objective() -> None:
-    def train(config: dict[str, Any]) -> Any:
+def test_scheduler_compares_by_one_objective():
+    def train(config):
         for _ in range(4):
             tune.report({"cost": float(config["x"]), "gain": 1.0})
 
@@ -127,7 +124,7 @@ def test_scheduler_compares_by_one_objective() -> None:
     assert "cost" in str(grid[1].decisions[0])
 
 
-def test_a_scheduler_that_compares_nothing_takes_several_objectives() -> None:
+def test_a_scheduler_that_compares_nothing_takes_several_objectives():
     assert points(scheduler=FIFOScheduler()).num_terminated == len(POINTS)
 
 
@@ -146,19 +143,19 @@ def test_a_scheduler_that_compares_nothing_takes_several_objectives() -> None:
         ("a", "obs", "mode must be None, 'min' or 'max'"),
     ],
 )
-def test_invalid_objectives_are_refused(metric: Any, mode: Any, text: str) -> None:
+def test_invalid_objectives_are_refused(metric, mode, text):
     with pytest.raises(ValueError, match=text):
         tune.TuneConfig(metric=metric, mode=mode)
 
 
-def test_resumed_run_keeps_several_objectives() -> None:
+def test_resumed_run_keeps_several_objectives():
     fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="tpe", num_samples=12, seed=1, **TWO)
     grid = resume(curve, add_samples=3)
     assert len(grid) == 15
     assert grid.get_front()
 
 
-def test_simulation_has_several_objectives() -> None:
+def test_simulation_has_several_objectives():
     grid = simulate(
         lambda config: [(curve(config), 1.0)],
         param_space={"x": tune.uniform(-5, 5)},
@@ -167,7 +164,7 @@ def test_simulation_has_several_objectives() -> None:
     assert grid.get_front()
 
 
-def test_the_end_of_a_run_shows_the_front_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_of_a_run_shows_the_front_first(capsys):
     points(verbose=1)
     shown = capsys.readouterr().out
     assert "(min cost, max gain)" in shown
@@ -175,8 +172,8 @@ def test_the_end_of_a_run_shows_the_front_first(capsys: pytest.CaptureFixture[st
     assert [line.split("|")[3].strip() for line in shown.splitlines() if "finished |" in line] == [*"01345", "2"]
 
 
-def test_a_failed_trial_is_on_the_front_that_is_shown_first_by_its_values(capsys: pytest.CaptureFixture[str]) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_failed_trial_is_on_the_front_that_is_shown_first_by_its_values(capsys):
+    def train(config):
         tune.report({"cost": config["n"], "gain": -config["n"]})
         if config["n"] == 0:
             raise ValueError("on purpose")
@@ -187,13 +184,13 @@ def test_a_failed_trial_is_on_the_front_that_is_shown_first_by_its_values(capsys
     assert [line.split("|")[3].strip() for line in shown.splitlines() if " | " in line][1:] == ["0", "2", "1"]
 
 
-def test_a_notebook_shows_the_front() -> None:
+def test_a_notebook_shows_the_front():
     html = points()._repr_html_()
     assert "Front: 5 trials" in html
     assert "cost (min), gain (max)" in html
 
 
-def test_commands_show_several_objectives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_show_several_objectives(capsys):
     points()
     path = str(run_path())
     assert main(["ls", path]) == 0
@@ -210,7 +207,7 @@ def test_commands_show_several_objectives(capsys: pytest.CaptureFixture[str]) ->
     assert "Front: 5 trials" in capsys.readouterr().out
 
 
-def test_commands_for_the_best_trial_need_one_objective(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_for_the_best_trial_need_one_objective(capsys):
     points()
     path = str(run_path())
     assert main(["best", path]) != 0
@@ -224,7 +221,7 @@ def test_commands_for_the_best_trial_need_one_objective(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     "name", [name for name in _BY_NAME if name not in ("ax", "bayesopt", "hyperopt", "nevergrad", "optuna")]
 )
-def test_a_study_and_a_run_take_the_same_names(name: str) -> None:
+def test_a_study_and_a_run_take_the_same_names(name):
     space = {"x": tune.uniform(0, 1)}
     study = tune.search.Study(space, name, metric="loss", mode="min", num_samples=3, seed=5)
     asked = []
@@ -238,7 +235,7 @@ def test_a_study_and_a_run_take_the_same_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hebo", "unknown", 5])
-def test_a_study_and_a_run_refuse_the_same_names(name: Any) -> None:
+def test_a_study_and_a_run_refuse_the_same_names(name):
     with pytest.raises(ValueError, match=r"is not supported|must be") as of_study:
         tune.search.Study({"x": tune.uniform(0, 1)}, name)
     with pytest.raises(ValueError, match="search_alg") as of_run:

@@ -1,11 +1,8 @@
 """The members of `Trial` that users' schedulers, callbacks and stoppers read, set and call."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, report_state, restored_state
@@ -18,12 +15,12 @@ from minitune.experiment.trial import Trial
 from minitune.resources import PlacementGroupFactory
 
 
-def test_the_words_of_the_status_are_constants_of_the_class() -> None:
+def test_the_words_of_the_status_are_constants_of_the_class():
     words = [Trial.PENDING, Trial.RUNNING, Trial.PAUSED, Trial.TERMINATED, Trial.ERROR]
     assert words == ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"]
 
 
-def test_a_trial_by_itself_has_ray_tunes_defaults() -> None:
+def test_a_trial_by_itself_has_ray_tunes_defaults():
     trial = Trial("train", stub=True)
     assert (trial.status, trial.config, trial.evaluated_params, trial.experiment_tag) == (Trial.PENDING, {}, {}, "")
     assert (trial.checkpoint, trial.error_file, trial.num_failures, trial.get_error()) == (None, None, 0, None)
@@ -40,11 +37,11 @@ def test_a_trial_by_itself_has_ray_tunes_defaults() -> None:
 
 
 @pytest.mark.parametrize(("env", "middle"), [("Cart/Pole", "_Cart_Pole"), (Path, "_Path"), (3, "_3")])
-def test_the_name_holds_the_environment(env: object, middle: str) -> None:
+def test_the_name_holds_the_environment(env, middle):
     assert str(Trial("train", trial_id="ab", config={"env": env}, stub=True)) == f"train{middle}_ab"
 
 
-def test_functions_of_the_user_name_a_trial_and_its_directory() -> None:
+def test_functions_of_the_user_name_a_trial_and_its_directory():
     trial = Trial(
         "train",
         config={"lr": 2},
@@ -59,14 +56,14 @@ def test_functions_of_the_user_name_a_trial_and_its_directory() -> None:
     assert trial.local_experiment_path == "/runs/one"
 
 
-def test_a_logger_makes_the_directory_of_a_trial(tmp_path: Path) -> None:
+def test_a_logger_makes_the_directory_of_a_trial(tmp_path):
     trial = Trial("train", experiment_path=str(tmp_path), stub=True)
     for _ in range(2):
         trial.init_local_path()
     assert Path(trial.local_path).is_dir()
 
 
-def test_old_names_of_paths_warn() -> None:
+def test_old_names_of_paths_warn():
     trial = Trial("train", trial_id="ab", experiment_path="/runs/one", stub=True)
     with pytest.warns(DeprecationWarning, match="local_path"):
         assert trial.logdir == trial.local_path
@@ -74,7 +71,7 @@ def test_old_names_of_paths_warn() -> None:
         assert trial.local_dir == "/runs/one"
 
 
-def test_resources_have_one_name_of_two() -> None:
+def test_resources_have_one_name_of_two():
     trial = Trial("train", placement_group_factory=PlacementGroupFactory([{"CPU": 2}]), stub=True)
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
     with pytest.raises(ValueError, match="two names"):
@@ -82,14 +79,14 @@ def test_resources_have_one_name_of_two() -> None:
 
 
 @pytest.mark.parametrize("status", ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"])
-def test_the_status_of_a_trial_in_no_run_can_be_set(status: str) -> None:
+def test_the_status_of_a_trial_in_no_run_can_be_set(status):
     trial = Trial("train", stub=True)
     trial.status = status
     assert trial.status == status
     assert trial.is_finished() == (status in ("TERMINATED", "ERROR"))
 
 
-def test_the_status_is_checked_and_belongs_to_the_run() -> None:
+def test_the_status_is_checked_and_belongs_to_the_run():
     trial = Trial("train", stub=True)
     with pytest.raises(ValueError, match="must be one of PENDING, RUNNING, PAUSED, TERMINATED, ERROR, but got 'DONE'"):
         trial.set_status("DONE")
@@ -98,16 +95,16 @@ def test_the_status_is_checked_and_belongs_to_the_run() -> None:
         trial.status = Trial.PAUSED
 
 
-def test_plug_ins_may_keep_something_on_it() -> None:
+def test_plug_ins_may_keep_something_on_it():
     trial = Trial("train", stub=True)
-    trial.seen_by_me = 3  # type: ignore[attr-defined]  # what is tested
+    trial.seen_by_me = 3
     trial.set_config({"lr": 1})
     trial.set_experiment_tag("0_lr=1")
     again = pickle.loads(pickle.dumps(trial))
     assert (again.seen_by_me, again.config, again.experiment_tag) == (3, {"lr": 1}, "0_lr=1")
 
 
-def test_a_trial_keeps_its_last_result_and_statistics() -> None:
+def test_a_trial_keeps_its_last_result_and_statistics():
     trial = Trial("train", stopping_criterion={"a/loss": 3}, stub=True)
     for loss in (2, 1):
         trial.record_result({"a": {"loss": loss}, "training_iteration": 1})
@@ -131,7 +128,7 @@ def test_a_trial_keeps_its_last_result_and_statistics() -> None:
         assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
 
 
-def test_an_attempt_may_change_a_configuration_that_another_trial_had() -> None:
+def test_an_attempt_may_change_a_configuration_that_another_trial_had():
     trial = Trial("f", stub=True)
     trial.set_config(Trial("f", config={"lr": 1}, stub=True).config)
     trial.begin_attempt(1)
@@ -139,14 +136,14 @@ def test_an_attempt_may_change_a_configuration_that_another_trial_had() -> None:
     assert trial.config == {"lr": 2}
 
 
-def test_a_trial_begins_with_the_checkpoint_of_restore_path(tmp_path: Path) -> None:
+def test_a_trial_begins_with_the_checkpoint_of_restore_path(tmp_path):
     trial = Trial("train", restore_path=str(tmp_path), stub=True)
     assert isinstance(trial.checkpoint, Checkpoint)
     assert trial.has_checkpoint()
     assert trial.checkpoint.path == str(tmp_path)
 
 
-def test_a_failed_trial_has_the_text_of_its_error(tmp_path: Path) -> None:
+def test_a_failed_trial_has_the_text_of_its_error(tmp_path):
     trial = Trial("train", experiment_path=str(tmp_path), stub=True)
     trial.num_failures = 1
     assert trial.get_error() is None
@@ -157,7 +154,7 @@ def test_a_failed_trial_has_the_text_of_its_error(tmp_path: Path) -> None:
     assert trial.get_error() == "it broke"
 
 
-def test_recorded_config_holds_until_another_config_is_set() -> None:
+def test_recorded_config_holds_until_another_config_is_set():
     trial = Trial("train", config={"data": b"large", "lr": 0.1})
     assert trial.recorded_config == trial.config
     light = {"data": "a reference", "lr": 0.1}
@@ -167,7 +164,7 @@ def test_recorded_config_holds_until_another_config_is_set() -> None:
     assert trial.recorded_config == {"data": b"large", "lr": 0.1}
 
 
-def test_a_configuration_can_be_replaced_but_not_changed() -> None:
+def test_a_configuration_can_be_replaced_but_not_changed():
     trial, other = Trial("train", config={"lr": 0.1}), Trial("train")
     with pytest.raises(TypeError, match=r"read-only; replace it by trial\.set_config"):
         trial.config["lr"] = 0.2
@@ -179,8 +176,8 @@ def test_a_configuration_can_be_replaced_but_not_changed() -> None:
     assert json.dumps(other.config) == '{"lr": 0.1}'
 
 
-def test_results_after_the_checkpoint_of_a_retry_do_not_count(tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_results_after_the_checkpoint_of_a_retry_do_not_count(tmp_path):
+    def train(config):
         if not restored_state():
             report_state(1, {"n": 1})
         attempt = len(list(attempts.iterdir()))
@@ -196,14 +193,14 @@ def test_results_after_the_checkpoint_of_a_retry_do_not_count(tmp_path: Path) ->
     assert (trial.metric_analysis["n"]["max"], trial.metric_analysis["n"]["avg"]) == (7, 4)
 
 
-def test_the_result_of_a_checkpoint_is_not_done_because_the_trial_is() -> None:
+def test_the_result_of_a_checkpoint_is_not_done_because_the_trial_is():
     (result,) = fit(lambda config: report_state(1, {"n": 1}))
     for each in (result, Result.from_path(result.path)):
         ((_, metrics),) = each.best_checkpoints
         assert (metrics["done"], each.metrics["done"]) == (False, True)
 
 
-def test_what_a_plug_in_reads_of_a_trial_is_its_own() -> None:
+def test_what_a_plug_in_reads_of_a_trial_is_its_own():
     trial = Trial("train", config={"net": {"sizes": [1]}}, stub=True)
     trial.record_result({"eval": {"losses": [2], "loss": 2}})
     kept = trial.record_checkpoint(CheckpointRecord(0, 1, 1, 0))
@@ -220,7 +217,7 @@ def test_what_a_plug_in_reads_of_a_trial_is_its_own() -> None:
     assert trial.metric_analysis["eval/loss"]["max"] == 2
 
 
-def test_a_last_result_that_a_plug_in_sets_is_its_own_too() -> None:
+def test_a_last_result_that_a_plug_in_sets_is_its_own_too():
     trial = Trial("train", config={"lr": 1}, stub=True)
     given = {"loss": 1, "config": {"lr": 2}}
     trial.last_result = given
@@ -233,7 +230,7 @@ def test_a_last_result_that_a_plug_in_sets_is_its_own_too() -> None:
     assert (trial.last_result, trial.reported_config) == ({"loss": 2}, {"lr": 1})
 
 
-def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails() -> None:
+def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails():
     trial = Trial("train", config={"lr": 1}, stub=True)
     trial.record_result({"n": 0})
     trial.record_result({"n": 1})
@@ -252,7 +249,7 @@ def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails() -> None:
     assert trial.next_checkpoint == 1, "no number comes again"
 
 
-def test_a_result_keeps_the_configuration_of_its_attempt() -> None:
+def test_a_result_keeps_the_configuration_of_its_attempt():
     trial = Trial("train", config={"lr": 1}, stub=True)
     trial.begin_attempt(1)
     trial.set_config({"lr": 2})
@@ -264,6 +261,6 @@ def test_a_result_keeps_the_configuration_of_its_attempt() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "/", ".", ".."])
-def test_a_name_of_a_directory_that_leads_elsewhere_is_refused(name: str) -> None:
+def test_a_name_of_a_directory_that_leads_elsewhere_is_refused(name):
     with pytest.raises(ValueError, match=f"must be one part of a path, but got {name!r}"):
         Trial("train", trial_dirname_creator=lambda trial: name, stub=True)

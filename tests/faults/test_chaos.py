@@ -1,7 +1,5 @@
 """A run whose workers and driver are killed at random, by the benchmark that does it for longer."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How trials die, what is said of it, and what goes on."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

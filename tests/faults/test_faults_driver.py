@@ -1,7 +1,5 @@
 """Faults that hit the driver: signals, a stop, a place where nothing can be printed, plug-ins that raise, its end."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -22,7 +20,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 RESUME = SCRIPTS / "resumes_slow_trials.py"
 
 
-def assert_gone(processes: list[psutil.Process]) -> None:
+def assert_gone(processes):
     psutil.wait_procs(processes, timeout=scaled_s(5))
     assert all(is_gone(process.pid) for process in processes)
 
@@ -61,7 +59,7 @@ def test_five_hundred_signals_at_bad_moments_tear_nothing(script):
         MINITUNE_NUM_CPUS="2",
     )
     assert stdout == "500 0 True True\n"
-    seen: dict[str, list[int]] = {}
+    seen = {}
     for record in script.records(type="result"):
         seen.setdefault(record["trial"], []).append(record["metrics"]["i"])
     assert len(seen) == 2

@@ -1,16 +1,13 @@
 """A driver that is killed while it begins a run: the same script, started again, gets there every time."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 from kit import records_in
 
 SCRIPT = Path(__file__).with_name("scripts") / "begins_a_run.py"
 
 
-def test_the_same_script_started_again_begins_or_goes_on(script: Any) -> None:
+def test_the_same_script_started_again_begins_or_goes_on(script):
     lines = script.run(SCRIPT, "killed").splitlines()
     assert len(lines) == 22
     for line in lines:
@@ -26,7 +23,7 @@ def test_the_same_script_started_again_begins_or_goes_on(script: Any) -> None:
     assert sorted(path.name for path in script.storage.iterdir()) == sorted({line.partition("|")[0] for line in lines})
 
 
-def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) -> None:
+def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script):
     found = script.run(SCRIPT, "beside")
     assert found == "run\nrun_1\n"
     records = records_in(script.storage / "run" / "journal")

@@ -1,20 +1,16 @@
 """A run's directory or journal that goes away during the run: no trial is blamed, and the run ends resumable."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import kit
 import pytest
 from kit import RUN, SavedCounter, live_reports, report_state, restored_state, run_path
 
-from minitune import ResultGrid, TuneError, grid_search, report
+from minitune import TuneError, grid_search, report
 from minitune.record import journal
 
 BY_REFERENCE = True  # see `conftest`
@@ -23,12 +19,12 @@ CULPRIT = 1
 """The value of `x` of the trial in which it happens, at its second report."""
 
 
-def storage_path() -> Path:
+def storage_path():
     return Path(os.environ["MINITUNE_STORAGE_PATH"])
 
 
 @pytest.fixture(autouse=True)
-def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+def watchful(monkeypatch):
     """Every write looks at the journal."""
     monkeypatch.setattr(journal, "LOOK_S", 0.0)
 
@@ -36,35 +32,35 @@ def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
 class Large:
     """An object that has a file of its own in a run."""
 
-    def __init__(self, n: int):
+    def __init__(self, n):
         self.data = bytes([n]) * 100_000
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return isinstance(other, Large) and other.data == self.data
 
 
-_happens: list[Callable[[], object]] = []
+_happens = []
 
 
-def happen(config: dict[str, Any], n: int) -> None:
+def happen(config, n):
     if config["x"] == CULPRIT and n == 2 and _happens:
         _happens.pop()()
 
 
-def plain(config: dict[str, Any]) -> None:
+def plain(config):
     for n in range(1, REPORTS + 1):
         happen(config, n)
         report({"n": n, "large": Large(n)})
 
 
-def saving(config: dict[str, Any]) -> None:
+def saving(config):
     for n in range(restored_state() + 1, REPORTS + 1):
         happen(config, n)
         report_state(n, {"n": n, "large": Large(n)})
 
 
 class Class(SavedCounter):
-    def step(self) -> dict[str, Any]:
+    def step(self):
         result = super().step()
         happen(self.config, self.n)
         assert self.logdir  # must not make it again
@@ -75,12 +71,12 @@ SPACE = {"x": grid_search([0, CULPRIT, 2, 3])}
 GONE = f"/{RUN} was removed, moved or replaced during the run"
 
 
-def fit(trainable: Any, what: Callable[[], object], **settings: Any) -> ResultGrid:
+def fit(trainable, what, **settings):
     _happens[:] = [what]
     return kit.fit(trainable, SPACE, max_concurrent_trials=2, **settings)
 
 
-def check_resumed(trainable: Any, path: Path) -> None:
+def check_resumed(trainable, path):
     """The run goes on, and nothing was lost, done twice or blamed on a trial."""
     records = list(journal.read(path / "journal"))
     assert not [record for record in records if record.get("status") == "ERROR"]
@@ -98,7 +94,7 @@ def check_resumed(trainable: Any, path: Path) -> None:
     ("trainable", "what"),
     [(plain, "run"), (plain, "storage"), (saving, "run"), (saving, "storage"), (Class, "run"), (Class, "storage")],
 )
-def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(trainable: Any, what: str, tmp_path: Path) -> None:
+def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(trainable, what, tmp_path):
     moved = tmp_path / "moved"
     source = run_path() if what == "run" else storage_path()
     here = moved if what == "run" else moved / RUN
@@ -112,14 +108,14 @@ def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(trainable: A
 
 
 @pytest.mark.parametrize("trainable", [plain, saving, Class])
-def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable: Any) -> None:
+def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable):
     with pytest.raises(TuneError, match=GONE):
         fit(trainable, lambda: shutil.rmtree(run_path()))
     assert not run_path().exists(), "nothing of it was made again"
 
 
-def test_another_directory_is_not_taken_for_the_runs(tmp_path: Path) -> None:
-    def swap() -> None:
+def test_another_directory_is_not_taken_for_the_runs(tmp_path):
+    def swap():
         run_path().rename(tmp_path / "moved")
         (run_path() / "mine").mkdir(parents=True)
 
@@ -130,7 +126,7 @@ def test_another_directory_is_not_taken_for_the_runs(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Path]:
+def mounted(tmp_path):
     """A storage path that is a file system of its own."""
     directory = storage_path()
     directory.mkdir()
@@ -142,7 +138,7 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(directory)], check=False, capture_output=True)
 
 
-def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted: Path) -> None:
+def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted):
     with pytest.raises(TuneError, match=GONE):
         fit(saving, lambda: subprocess.run(["umount", "--lazy", str(storage_path())], check=True))
     assert os.listdir(storage_path()) == []
@@ -150,16 +146,16 @@ def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["journal", "lock"])
-def test_a_run_whose_journal_or_lock_was_removed_ends_and_can_be_resumed(name: str) -> None:
+def test_a_run_whose_journal_or_lock_was_removed_ends_and_can_be_resumed(name):
     with pytest.raises(TuneError, match=f"{run_path()}/{name} was removed, moved or replaced during the run"):
         fit(plain, lambda: (run_path() / name).unlink())
     check_resumed(plain, run_path())
 
 
-def test_workers_that_cannot_write_are_not_to_blame(tmp_path: Path) -> None:
+def test_workers_that_cannot_write_are_not_to_blame(tmp_path):
     moved = tmp_path / "moved"
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, REPORTS + 1):
             print("report", n)
             if config["x"] == CULPRIT and n == 3 and run_path().exists():

@@ -1,25 +1,22 @@
 """Links in a run's directory: what is removed is never what a link leads to. Users' own links stay what they are."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import kit
 import pytest
 from kit import RUN, Spy, report_state, run_path, tree
 
-from minitune import Checkpoint, ResultGrid, Trial, get_checkpoint, get_context, grid_search, report
+from minitune import Checkpoint, get_checkpoint, get_context, grid_search, report
 from minitune.error import TuneError, UntrustedStateError
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path):
     """A directory that must not change, with a file and with a directory that looks like one of ours."""
     directory = tmp_path / "outside"
     (directory / "checkpoint_000000").mkdir(parents=True)
@@ -28,12 +25,12 @@ def outside(tmp_path: Path) -> Path:
     return directory
 
 
-def fit(trainable: Any, *callbacks: Any) -> ResultGrid:
+def fit(trainable, *callbacks):
     return kit.fit(trainable, {"x": grid_search([0, 1, 2])}, callbacks=callbacks, num_to_keep=1)
 
 
-def test_the_removal_of_a_checkpoint_and_of_leftovers_follows_no_link(outside: Path) -> None:
-    def plant(trial: Trial, result: dict[str, Any]) -> None:
+def test_the_removal_of_a_checkpoint_and_of_leftovers_follows_no_link(outside):
+    def plant(trial, result):
         if result["n"] == 2:
             oldest = Path(trial.local_path, "checkpoint_000000")
             shutil.rmtree(oldest)
@@ -42,7 +39,7 @@ def test_the_removal_of_a_checkpoint_and_of_leftovers_follows_no_link(outside: P
             Path(trial.local_path, ".tmp-000009-1").symlink_to(outside)
             raise OSError("the driver ends")
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(1, 6):
             report_state(n, {"n": n})
 
@@ -54,12 +51,12 @@ def test_the_removal_of_a_checkpoint_and_of_leftovers_follows_no_link(outside: P
     assert not [path for path in run_path().glob("*/*") if path.is_symlink()]
 
 
-def test_links_of_the_users_own_are_followed_and_kept(tmp_path: Path, outside: Path) -> None:
+def test_links_of_the_users_own_are_followed_and_kept(tmp_path, outside):
     real = tmp_path / "real"
     real.mkdir()
     os.symlink(real, os.environ["MINITUNE_STORAGE_PATH"])
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         own = Path(get_context().get_trial_dir())
         if not (own / "latest").is_symlink():
             (own / "latest").symlink_to(outside / "file")

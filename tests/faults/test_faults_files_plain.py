@@ -1,24 +1,20 @@
 """Plain files of trials that were lost, cut or scribbled on: they are as before when the run goes on."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import counting, cut, deciding, files_below, fit, journal_of, resume, run_path, shorten
 
-from minitune import Trial, get_context, grid_search, report
+from minitune import get_context, grid_search, report
 from minitune.experiment.decision import Decision
 
-ALL_FILES: dict[str, Any] = {"space": {"x": grid_search([1, 2]), "function": len}, "max_failures": 1}
+ALL_FILES = {"space": {"x": grid_search([1, 2]), "function": len}, "max_failures": 1}
 
 
-def trainable(config: dict[str, Any]) -> None:
+def trainable(config):
     """Reports awkward values and late columns; the second trial fails once, so it has rows of two attempts."""
     for n in range(1, 4):
         report({"n": n, "loss": float("nan"), "nested": {"key": [n, "a\nb"]}, **({"late": n} if n == 3 else {})})
@@ -27,7 +23,7 @@ def trainable(config: dict[str, Any]) -> None:
             raise ValueError("once")
 
 
-def contents() -> dict[str, bytes]:
+def contents():
     """The plain files of all trials."""
     return {
         name: data
@@ -36,20 +32,20 @@ def contents() -> dict[str, bytes]:
     }
 
 
-def go_on() -> None:
+def go_on():
     assert resume(trainable).num_terminated == 2
 
 
-def cut_last_line(path: Path) -> None:
+def cut_last_line(path):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-def add_junk(path: Path) -> None:
+def add_junk(path):
     with path.open("ab") as file:
         file.write(b"junk\nmore junk")
 
 
-DAMAGES: list[Callable[[Path], Any]] = [
+DAMAGES = [
     Path.unlink,
     lambda path: path.write_bytes(b""),
     cut_last_line,
@@ -61,7 +57,7 @@ DAMAGE_IDS = ["removed", "emptied", "a line less", "half a line less", "half a l
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=DAMAGE_IDS)
-def test_damaged_files_are_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -> None:
+def test_damaged_files_are_rebuilt_byte_by_byte(damage):
     fit(trainable, **ALL_FILES)
     before = contents()
     assert len(before) == 6
@@ -73,7 +69,7 @@ def test_damaged_files_are_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -
     assert contents() == before
 
 
-def replaces_its_files(config: dict[str, Any]) -> None:
+def replaces_its_files(config):
     """Reports twice, and fails. In between, FIFOs take the place of all files in the trial's directory."""
     directory = Path(get_context().get_trial_dir())
     report({"n": 1})
@@ -88,9 +84,7 @@ def replaces_its_files(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("executor", "cause"), [("inline", "ValueError: now"), ("local", "stdout is a FIFO, but it must be a regular file")]
 )
-def test_files_that_a_trial_has_replaced_are_named_and_not_waited_for(
-    executor: str, cause: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_that_a_trial_has_replaced_are_named_and_not_waited_for(executor, cause, caplog):
     (result,) = fit(replaces_its_files, max_failures=1, executor=executor)
     assert cause in str(result.error)
     assert "error.txt is a FIFO, but it must be a regular file" in caplog.text
@@ -101,7 +95,7 @@ def test_files_that_a_trial_has_replaced_are_named_and_not_waited_for(
     assert "result.json is a FIFO, but it must be a regular file" in caplog.text
 
 
-def test_only_damaged_files_are_written_again() -> None:
+def test_only_damaged_files_are_written_again():
     fit(trainable, **ALL_FILES)
     first, second = sorted(path.parent for path in run_path().glob("*/result.json"))
     (first / "result.json").unlink()
@@ -113,7 +107,7 @@ def test_only_damaged_files_are_written_again() -> None:
     assert len((first / "result.json").read_bytes().splitlines()) == 3
 
 
-def test_a_report_that_the_journal_lacks_is_cut_off_the_files_of_an_unfinished_trial() -> None:
+def test_a_report_that_the_journal_lacks_is_cut_off_the_files_of_an_unfinished_trial():
     """Loggers write a report before the journal does, so a killed driver may have logged one more."""
     cut(counting(4), {"x": 1}, results=2)
     paths = [next(run_path().glob(pattern)) for pattern in ("*/result.json", "*/progress.csv")]
@@ -128,7 +122,7 @@ def test_a_report_that_the_journal_lacks_is_cut_off_the_files_of_an_unfinished_t
     assert [row["n"] for row in csv.DictReader(paths[1].read_text().splitlines())] == ["1", "2", "3", "4"]
 
 
-def test_a_directory_that_was_removed_stays_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_was_removed_stays_so(caplog):
     fit(trainable, **ALL_FILES)
     gone = sorted(run_path().glob("*/result.json"))[0].parent
     for path in gone.iterdir():
@@ -140,17 +134,17 @@ def test_a_directory_that_was_removed_stays_so(caplog: pytest.LogCaptureFixture)
     assert caplog.text == ""
 
 
-def test_a_run_without_loggers_writes_no_files_of_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_loggers_writes_no_files_of_its_trials(monkeypatch):
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     fit(trainable, **ALL_FILES)
     go_on()
     assert contents() == {}
 
 
-def test_rows_have_the_configuration_of_their_time() -> None:
+def test_rows_have_the_configuration_of_their_time():
     """A trial that goes on under another configuration has rows of both."""
 
-    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+    def exploit(context, trial, result):
         if trial.number == 1 and result["n"] == 2 and trial.config["x"] == "taker":
             return Decision("PAUSE", exploit=(context.get_trials()[0], {"x": "given"}))
         return "CONTINUE"

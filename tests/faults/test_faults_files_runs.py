@@ -1,16 +1,12 @@
 """Damage to a run's directory from outside: the run goes on, or says why it cannot, and the record stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import cut, fit, journal_of, resume, run_path
@@ -18,7 +14,6 @@ from kit import cut, fit, journal_of, resume, run_path
 from minitune import (
     Checkpoint,
     ExperimentAnalysis,
-    ResultGrid,
     Tuner,
     get_checkpoint,
     get_context,
@@ -31,16 +26,16 @@ from minitune.record import journal, run_files
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
-STARTS: list[tuple[int, int]] = []
+STARTS = []
 """(x, step that it goes on from) of each start of a trial in this test."""
 
 
 @pytest.fixture(autouse=True)
-def no_starts_yet() -> None:
+def no_starts_yet():
     STARTS.clear()
 
 
-def counter(config: dict[str, Any]) -> None:
+def counter(config):
     """Counts to 6, with a checkpoint of two files at each step."""
     checkpoint = get_checkpoint()
     done = json.loads(Path(checkpoint.path, "state.json").read_text()) if checkpoint else 0
@@ -54,18 +49,18 @@ def counter(config: dict[str, Any]) -> None:
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
-IN_TURN: dict[str, Any] = {"space": {"x": grid_search([1, 2])}, "max_concurrent_trials": 1}
+IN_TURN = {"space": {"x": grid_search([1, 2])}, "max_concurrent_trials": 1}
 """Two trials, one after the other."""
 
 
-def rows(grid: ResultGrid) -> list[list[int]]:
+def rows(grid):
     return [[row["n"] for row in result.get_rows()] for result in grid]
 
 
 # -- the journal -------------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
+def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept():
     cut(counter, results=9, **IN_TURN)
     file = run_path() / "journal"
     lines = file.read_bytes().splitlines(keepends=True)
@@ -95,7 +90,7 @@ def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
         (b'{"type":"result"', r"report 1 of trial \w+"),
     ],
 )
-def test_a_journal_that_holds_a_part_of_itself_twice_is_damaged(again: bytes, what: str) -> None:
+def test_a_journal_that_holds_a_part_of_itself_twice_is_damaged(again, what):
     cut(counter, results=9, **IN_TURN)
     file = run_path() / "journal"
     whole = file.read_bytes()
@@ -110,7 +105,7 @@ def test_a_journal_that_holds_a_part_of_itself_twice_is_damaged(again: bytes, wh
     assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6, 6]
 
 
-def test_a_space_with_code_of_another_python_is_refused_with_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_with_code_of_another_python_is_refused_with_both_versions(monkeypatch):
     """Such code may crash the interpreter that runs it."""
     space = {"x": grid_search([1, 2]), "y": sample_from(lambda spec: 1)}
     fit(counter, space, stop={"n": 1})
@@ -125,7 +120,7 @@ def test_a_space_with_code_of_another_python_is_refused_with_both_versions(monke
 
 @pytest.mark.parametrize("damage", ["absent", "empty", "torn"])
 @pytest.mark.parametrize("name", ["tuner.pkl", "journal"])
-def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name: str, damage: str) -> None:
+def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name, damage):
     fit(counter, **IN_TURN)
     file = run_path() / name
     whole = file.read_bytes()
@@ -147,7 +142,7 @@ def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name: str, da
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
-DAMAGES: dict[str, Callable[[Path], Any]] = {
+DAMAGES = {
     "a file removed": lambda directory: (directory / "weights").unlink(),
     "a file shortened": lambda directory: os.truncate(directory / "weights", 10),
     "a file more": lambda directory: (directory / "more").touch(),
@@ -156,7 +151,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(damage, caplog):
     cut(counter, results=5, **IN_TURN)
     newest = next(run_path().glob("*/checkpoint_000003"))
     DAMAGES[damage](newest)
@@ -167,7 +162,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(damage: str, caplog: p
     assert [r["number"] for r in journal_of() if r["type"] == "rollback"] == [3]
 
 
-def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog):
     cut(counter, results=5, **IN_TURN)
     for directory in run_path().glob("*/checkpoint_*"):
         shutil.rmtree(directory)
@@ -180,12 +175,12 @@ def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog: pytest.LogCa
 COPY = SCRIPTS / "killed_while_it_copies.py"
 
 
-def test_a_process_killed_while_it_copies_leaves_no_half_checkpoint(script: Any, tmp_path: Path) -> None:
+def test_a_process_killed_while_it_copies_leaves_no_half_checkpoint(script, tmp_path):
     seen = set(script.run(COPY, str(tmp_path)).split())
     assert "temporary" in seen, "it was never killed in the midst of it"
 
 
-def test_half_copied_checkpoint_is_removed_at_the_next_open() -> None:
+def test_half_copied_checkpoint_is_removed_at_the_next_open():
     cut(counter, results=3, **IN_TURN)
     trial = max(run_path().glob("*/checkpoint_*")).parent
     half, unknown = trial / ".tmp-000007-1", trial / "checkpoint_000007"
@@ -203,7 +198,7 @@ KILLED_BETWEEN = SCRIPTS / "killed_before_a_checkpoint_goes.py"
 
 
 @pytest.mark.parametrize("moment", ["committed", "dropped"])
-def test_a_driver_killed_between_commit_and_removal_leaves_a_whole_checkpoint(script: Any, moment: str) -> None:
+def test_a_driver_killed_between_commit_and_removal_leaves_a_whole_checkpoint(script, moment):
     process = script.start(KILLED_BETWEEN, moment)
     script.finish(process)
     assert process.returncode == -9
@@ -216,10 +211,10 @@ def test_a_driver_killed_between_commit_and_removal_leaves_a_whole_checkpoint(sc
 
 
 @pytest.mark.parametrize("has_checkpoints", [True, False])
-def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) -> None:
+def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints):
     removed = []
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(1, 4):
             if config["x"] == 1 and n == 2 and not removed:
                 removed.append(True)
@@ -242,7 +237,7 @@ def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) 
     assert [result.metrics["n"] for result in resume(trainable, resume_errored=True)] == [3, 3]
 
 
-def test_a_trial_whose_directory_was_removed_starts_over_at_a_resume(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trial_whose_directory_was_removed_starts_over_at_a_resume(caplog):
     cut(counter, results=3, **IN_TURN)
     gone = max(run_path().glob("*/checkpoint_*")).parent
     shutil.rmtree(gone)
@@ -258,7 +253,7 @@ def test_a_trial_whose_directory_was_removed_starts_over_at_a_resume(caplog: pyt
 
 
 @pytest.fixture
-def read_only(tmp_path: Path) -> Iterator[Path]:
+def read_only(tmp_path):
     """A directory in which nothing can be made; modes alone do not stop an administrator."""
     directory = tmp_path / "read-only"
     directory.mkdir()
@@ -275,9 +270,7 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", ["read-only", "a file"])
-def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(kind, tmp_path, request):
     if kind == "a file":
         storage = tmp_path / "file"
         storage.touch()
@@ -289,7 +282,7 @@ def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(
     assert STARTS == []
 
 
-def test_a_run_that_was_moved_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_was_moved_goes_on(tmp_path):
     cut(counter, results=9, **IN_TURN)
     moved = tmp_path / "elsewhere" / "other name"
     moved.parent.mkdir()
@@ -306,14 +299,14 @@ def test_a_run_that_was_moved_goes_on(tmp_path: Path) -> None:
 # -- the user's own directories ----------------------------------------------------------------------------------------
 
 
-def test_a_reported_directory_is_copied_and_stays_unchanged(tmp_path: Path) -> None:
+def test_a_reported_directory_is_copied_and_stays_unchanged(tmp_path):
     own = tmp_path / "own"
     (own / "deep").mkdir(parents=True)
     (own / "deep" / "state").write_text("first")
     (own / "link").symlink_to("deep/state")
     (own / "away").symlink_to(tmp_path)
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"n": 1}, checkpoint=Checkpoint.from_directory(own))
         (own / "deep" / "state").write_text("second")
         report({"n": 2}, checkpoint=Checkpoint.from_directory(own))
@@ -334,7 +327,7 @@ def test_a_reported_directory_is_copied_and_stays_unchanged(tmp_path: Path) -> N
 KILLED_AGAIN = SCRIPTS / "killed_in_each_step_of_a_resume.py"
 
 
-def test_a_driver_killed_at_every_step_of_a_resume(script: Any) -> None:
+def test_a_driver_killed_at_every_step_of_a_resume(script):
     lines = script.run(KILLED_AGAIN).splitlines()
     assert lines[-1] == "end 3 [3, 3, 3]"
     assert [line for line in lines[:-1] if not line.endswith(" killed")] == []

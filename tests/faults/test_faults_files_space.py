@@ -3,8 +3,6 @@
 A real full disk needs root. So the same is tried with system calls that fail, and with a limit on the size of files.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -12,9 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import kit
 import pytest
@@ -30,7 +26,7 @@ from kit import (
     run_path,
 )
 
-from minitune import Checkpoint, ResultGrid, TuneError, get_context, grid_search, report
+from minitune import Checkpoint, TuneError, get_context, grid_search, report
 from minitune.base.disk import disk_error
 from minitune.record.housekeeper import Housekeeper
 from minitune.result import TRIAL_ID
@@ -40,41 +36,41 @@ REPORTS = 12
 CULPRIT = 2
 """The value of `x` of the trial in which it happens."""
 
-_happens: list[Callable[[], object]] = []
+_happens = []
 
 
-def happen() -> None:
+def happen():
     """What happens, happens once: not again after a resume."""
     if _happens:
         _happens.pop()()
 
 
-def plain(config: dict[str, Any], before: int = 3) -> None:
+def plain(config, before=3):
     for n in range(1, REPORTS + 1):
         if config["x"] == CULPRIT and n == before:
             happen()
         report({"n": n, "text": "x" * 300})
 
 
-def at_its_end(config: dict[str, Any]) -> None:
+def at_its_end(config):
     plain(config, before=0)
     if config["x"] == 4:
         happen()
 
 
-def saving(config: dict[str, Any]) -> None:
+def saving(config):
     for n in range(restored_state() + 1, REPORTS + 1):
         if config["x"] == CULPRIT and n == 3:
             happen()
         report_state(n, {"n": n})
 
 
-def fit(trainable: Any, what: Callable[[], object] | None = None, **settings: Any) -> ResultGrid:
+def fit(trainable, what=None, **settings):
     _happens[:] = [what] if what is not None else []
     return kit.fit(trainable, SPACE, **{"max_concurrent_trials": 2, **settings})
 
 
-def check(grid: ResultGrid) -> None:
+def check(grid):
     """Every trial has ended well, with each report once, also in the files of the loggers."""
     assert (grid.num_terminated, grid.num_errors) == (4, 0), grid
     records = records_in(run_path() / "journal")
@@ -89,7 +85,7 @@ def check(grid: ResultGrid) -> None:
     assert not list(run_path().glob("**/.tmp*"))
 
 
-def tells(path: str, reason: str) -> str:
+def tells(path, reason):
     """The pattern of the error that ends a run."""
     way_out = re.escape(
         f"Tuner.restore({str(run_path())!r}, trainable).fit(), or on the command line: minitune resume "
@@ -101,7 +97,7 @@ def tells(path: str, reason: str) -> str:
 
 
 @pytest.fixture
-def small_disk(storage_of_its_own: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def small_disk(storage_of_its_own, tmp_path, monkeypatch):
     """A file system of 600 kB in memory, on which the run lies."""
     directory = tmp_path / "small"
     directory.mkdir()
@@ -113,11 +109,11 @@ def small_disk(storage_of_its_own: None, tmp_path: Path, monkeypatch: pytest.Mon
     subprocess.run(["umount", str(directory)], check=True)
 
 
-def filler() -> Path:
+def filler():
     return run_path().parent / "filler"
 
 
-def fill(left_bytes: int = 0) -> None:
+def fill(left_bytes=0):
     with filler().open("wb", buffering=0) as file:
         for size in (1 << 16, 4096, 512, 1):
             try:
@@ -129,7 +125,7 @@ def fill(left_bytes: int = 0) -> None:
 
 
 @pytest.mark.parametrize("trainable", [plain, saving, at_its_end], ids=["at a report", "at a checkpoint", "at the end"])
-def test_a_full_disk_ends_the_run_and_a_resume_loses_nothing(trainable: Any, small_disk: Path) -> None:
+def test_a_full_disk_ends_the_run_and_a_resume_loses_nothing(trainable, small_disk):
     full = tells(str(run_path()), r"No space left on device \(ENOSPC\)")
     with pytest.raises(TuneError, match=full):
         fit(trainable, fill)
@@ -142,7 +138,7 @@ def test_a_full_disk_ends_the_run_and_a_resume_loses_nothing(trainable: Any, sma
 
 
 @pytest.mark.parametrize("left_bytes", [0, 8192, 16384, 20480])
-def test_full_disk_at_the_start_names_its_file(left_bytes: int, small_disk: Path) -> None:
+def test_full_disk_at_the_start_names_its_file(left_bytes, small_disk):
     fill(left_bytes)
     with pytest.raises(TuneError, match=rf"{run_path()}.*No space left on device \(ENOSPC\), \d+ bytes are free"):
         fit(plain)
@@ -150,10 +146,10 @@ def test_full_disk_at_the_start_names_its_file(left_bytes: int, small_disk: Path
     check(resume(plain) if (run_path() / "tuner.pkl").exists() else fit(plain))
 
 
-def test_full_disk_at_a_checkpoint_ends_the_run_and_removes_the_partial_copy(small_disk: Path) -> None:
+def test_full_disk_at_a_checkpoint_ends_the_run_and_removes_the_partial_copy(small_disk):
     """The workers hear of a full disk first. After the removal of a half copy there is space for other files."""
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         for n in range(restored_state() + 1, REPORTS + 1):
             directory = Path(get_context().get_trial_dir(), "own")
             directory.mkdir(exist_ok=True)
@@ -170,14 +166,14 @@ def test_full_disk_at_a_checkpoint_ends_the_run_and_removes_the_partial_copy(sma
 # -- system calls that fail --------------------------------------------------------------------------------------------
 
 
-def is_journal(descriptor: int, *arguments: Any) -> bool:
+def is_journal(descriptor, *arguments):
     path = run_path() / "journal"
     return path.exists() and os.path.samestat(os.fstat(descriptor), os.stat(path))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 @pytest.mark.parametrize("at", [1, 2, 5, 30])
-def test_a_write_to_the_journal_that_fails_ends_the_run(number: int, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_to_the_journal_that_fails_ends_the_run(number, at, monkeypatch):
     """Whichever write it is: the first record, that of a trial, or that of a result."""
     refused = Injured(os.write, OSError(number, os.strerror(number)), [at], is_journal)
     with monkeypatch.context() as patch:
@@ -189,8 +185,8 @@ def test_a_write_to_the_journal_that_fails_ends_the_run(number: int, at: int, mo
 
 
 @pytest.mark.parametrize("name", ["result.json", "progress.csv"])
-def test_a_write_to_a_loggers_file_that_fails_ends_the_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def is_loggers(descriptor: int, data: bytes) -> bool:
+def test_a_write_to_a_loggers_file_that_fails_ends_the_run(name, monkeypatch):
+    def is_loggers(descriptor, data):
         return any(os.path.samestat(os.fstat(descriptor), path.stat()) for path in run_path().glob(f"*/{name}"))
 
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -202,7 +198,7 @@ def test_a_write_to_a_loggers_file_that_fails_ends_the_run(name: str, monkeypatc
 
 
 @pytest.mark.parametrize("what", ["sync", "rename", "directory", "checkpoint"])
-def test_a_sync_or_a_rename_that_fails_ends_the_run(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_or_a_rename_that_fails_ends_the_run(what, monkeypatch):
     broken = OSError(errno.EIO, os.strerror(errno.EIO))
     with monkeypatch.context() as patch:
         if what == "sync":
@@ -219,16 +215,16 @@ def test_a_sync_or_a_rename_that_fails_ends_the_run(what: str, monkeypatch: pyte
     check(resume(saving))
 
 
-def test_a_limit_on_the_size_of_files_ends_the_run_and_loses_nothing() -> None:
+def test_a_limit_on_the_size_of_files_ends_the_run_and_loses_nothing():
     with file_size_limit(20_000), pytest.raises(TuneError, match=tells("journal", r"File too large \(EFBIG\)")):
         fit(plain)
     check(resume(plain))
 
 
-def test_workers_are_stopped_as_at_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_stopped_as_at_an_interrupt(tmp_path, monkeypatch):
     """They have the whole grace period for their `finally` blocks."""
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         try:
             saving(config)
         finally:
@@ -254,8 +250,8 @@ def test_workers_are_stopped_as_at_an_interrupt(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_full_disk_elsewhere_fails_the_trial(number: int) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_full_disk_elsewhere_fails_the_trial(number):
+    def trainable(config):
         if config["x"] == CULPRIT:
             raise OSError(number, os.strerror(number), "/dev/shm/mine")
         plain(config)
@@ -265,13 +261,11 @@ def test_full_disk_elsewhere_fails_the_trial(number: int) -> None:
     assert isinstance(grid.errors[0].__cause__, OSError)
 
 
-def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(monkeypatch, caplog):
     """Its failure cannot be written, either; so it is not on record."""
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         if config["x"] == CULPRIT and _happens:
             happen()
             raise full
@@ -283,8 +277,8 @@ def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(
     check(resume(trainable))
 
 
-def test_full_disk_of_a_nested_run_fails_its_trial(tmp_path: Path) -> None:
-    def trainable(config: dict[str, Any]) -> None:
+def test_full_disk_of_a_nested_run_fails_its_trial(tmp_path):
+    def trainable(config):
         if config["x"] == CULPRIT:
             raise disk_error(str(tmp_path), f"{tmp_path}/journal", "written", OSError(errno.ENOSPC, "full"))
         plain(config)

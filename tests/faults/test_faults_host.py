@@ -1,7 +1,5 @@
 """A machine that has too little of something, or a trial that holds on to what it was given."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

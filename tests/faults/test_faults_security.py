@@ -1,11 +1,8 @@
 """Hostile directories, names and values; and what others can see of a run."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +19,7 @@ LOOK = SCRIPTS / "looks_at_a_run.py"
 
 
 @pytest.fixture
-def hostile(script) -> Path:
+def hostile(script):
     """The file that a canary makes if anything in the run's directory is unpickled."""
     script.write(SCRIPTS / "canary.py")
     sign = script.directory / "sign"
@@ -78,7 +75,7 @@ HOSTILE = [
 ]
 
 
-def trainable(config: dict[str, Any]) -> None:
+def trainable(config):
     report({"y": 1})
 
 
@@ -87,7 +84,7 @@ REFUSALS = {"run": "the run's name", "trial": "a trial's name", "directory": r"t
 
 @pytest.mark.parametrize("name", [*NO_PATHS, *HOSTILE])
 @pytest.mark.parametrize("what", REFUSALS)
-def test_hostile_names_are_refused_and_lead_nowhere(tmp_path: Path, what: str, name: str) -> None:
+def test_hostile_names_are_refused_and_lead_nowhere(tmp_path, what, name):
     storage = tmp_path / "deep" / "er"
     storage.mkdir(parents=True)
     creators = {"trial": "trial_name_creator", "directory": "trial_dirname_creator"}
@@ -106,7 +103,7 @@ def test_hostile_names_are_refused_and_lead_nowhere(tmp_path: Path, what: str, n
     assert what == "run" or {path.name for path in storage.iterdir()} == {"run"}
 
 
-def test_names_that_differ_in_case_only_are_two_runs_or_have_a_suffix() -> None:
+def test_names_that_differ_in_case_only_are_two_runs_or_have_a_suffix():
     paths = {fit(trainable, name=name).experiment_path for name in ("Name", "name", "name")}
     assert len(paths) == 3
     assert all((Path(path) / "journal").is_file() for path in paths)
@@ -132,13 +129,13 @@ def test_hostile_values_stay_values(script):
 class Unprintable:
     """An object of which no text can be made."""
 
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
     __repr__ = __str__
 
 
-def test_values_without_a_text_have_names_all_the_same() -> None:
+def test_values_without_a_text_have_names_all_the_same():
     for number, value in enumerate([10**5000, Unprintable(), "x" * 10**6, {1: {2: [3] * 10**5}}]):
         [result] = fit(trainable, {"value": choice([value])}, name=f"run{number}")
         assert result.error is None
@@ -181,7 +178,7 @@ def test_nothing_listens_the_umask_holds_and_no_secret_is_written_down(script):
     assert any(path.name.startswith("plugins-") for path in paths)
 
 
-def connections(process: psutil.Process) -> list[Any]:
+def connections(process):
     """All sockets of a process, if it is still there; the method has another name in older versions."""
     look = getattr(process, "net_connections", None) or process.connections
     try:

@@ -1,12 +1,9 @@
 """Nothing is written outside the run's directory, for any names and values that users choose."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,20 +18,18 @@ _names = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), 
 _values = st.one_of(_names, st.binary(max_size=20), st.floats(), st.integers(), st.none(), st.lists(_names, max_size=3))
 
 
-def _trainable(config: dict[str, Any]) -> None:
+def _trainable(config):
     report({"y": 1, **{key: str(value)[:10] for key, value in config.items()}})
 
 
 @settings(max_examples=25)
 @given(_names, _names, _names, _names, _values)
-def test_nothing_is_written_outside_the_runs_directory(
-    run: str, trial: str, directory: str, key: str, value: Any
-) -> None:
+def test_nothing_is_written_outside_the_runs_directory(run, trial, directory, key, value):
     """Each name at its turn, so that one that is refused does not hide the others."""
     with tempfile.TemporaryDirectory(prefix="names-") as top:
         storage = os.path.join(top, "deep", "er")
         os.makedirs(storage)
-        attempts: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        attempts = [
             (run, {}, {}),
             ("run1", {"trial_name_creator": lambda _: trial}, {}),
             ("run2", {"trial_dirname_creator": lambda _: directory}, {}),

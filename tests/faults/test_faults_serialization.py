@@ -1,11 +1,8 @@
 """Values that cannot be pickled, loaded or sent: their trial gets a typed error, and the others go on."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, report_state, run_path
@@ -17,7 +14,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 MATRIX = SCRIPTS / "breaks_at_each_stage.py"
 
 
-def cells_of(script, stages: str, ways: str) -> dict[tuple[str, str], tuple[list[str], str]]:
+def cells_of(script, stages, ways):
     """Run a trial for each cell and one that is fine; returns the error's classes and its text by stage and way."""
     *cells, fine = map(json.loads, script.run(MATRIX, stages, ways).splitlines())
     assert fine == ["fine", 1, ["NoneType", "object"], "None"]
@@ -71,10 +68,10 @@ TOO_LARGE = {
 }
 
 
-def test_a_report_that_is_too_large_is_refused_where_it_is_made() -> None:
+def test_a_report_that_is_too_large_is_refused_where_it_is_made():
     """Three gigabytes take none: they are zeros that no one has touched, and are counted, not copied."""
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (4096 * MB, 4096 * MB))
@@ -93,16 +90,16 @@ def test_a_report_that_is_too_large_is_refused_where_it_is_made() -> None:
         assert 'report({"z": TOO_LARGE[config["size"]]()})' in str(result.error)
 
 
-def test_a_report_just_below_the_limit_arrives() -> None:
+def test_a_report_just_below_the_limit_arrives():
     (result,) = fit(lambda config: {"y": bytes(63_900_000), "n": [1.5] * 1000}, executor="local")
     assert (result.error, len(result.metrics["y"])) == (None, 63_900_000)
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_a_configuration_may_be_larger_than_a_message() -> None:
+def test_a_configuration_may_be_larger_than_a_message():
     """It goes by file, which is gone with the trial, also where a retry restores and where workers are used again."""
 
-    def trainable(config: dict[str, Any]) -> dict[str, int]:
+    def trainable(config):
         if get_checkpoint() is None and config["x"] == 1:
             report_state(1, {"y": 1})
             raise ValueError("once")
@@ -123,8 +120,8 @@ def test_large_values_of_a_configuration_are_stored_once(script):
     assert lines.splitlines()[-1] == "good"
 
 
-def test_metrics_may_change_their_type() -> None:
-    def changes(config: dict[str, Any]) -> None:
+def test_metrics_may_change_their_type():
+    def changes(config):
         for y in (1, "two", None, [3], float("nan"), 6.5):
             report({"y": y, "z": y if y != 6.5 else {"part": y}})
 

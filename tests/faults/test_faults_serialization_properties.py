@@ -1,10 +1,5 @@
 """Messages of any size in both directions at once: no wait is endless, and each message arrives as it was."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,20 +14,20 @@ _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 
 class _Exchange:
     """Takes bytes and gives back others."""
 
-    def __init__(self, host: object, allocation: object):
+    def __init__(self, host, allocation):
         del host, allocation
 
-    def swap(self, data: bytes, size: int) -> tuple[int, bytes]:
+    def swap(self, data, size):
         """How much has come, and so much back."""
         return len(data), b"%c" % (size % 251) * size
 
 
-def test_messages_of_any_size_cross_in_both_directions(bound_s: Callable[[float], float]) -> None:
+def test_messages_of_any_size_cross_in_both_directions(bound_s):
     executor = LocalTrialExecutor(Machine({"CPU": 2}, ()), directory=str)
 
-    def answers() -> dict[str, Any]:
+    def answers():
         """One event of each of the two actors."""
-        found: dict[str, Any] = {}
+        found = {}
         while len(found) < 2:
             events = executor.wait(bound_s(30))
             assert events, "nothing came within the bound"
@@ -41,7 +36,7 @@ def test_messages_of_any_size_cross_in_both_directions(bound_s: Callable[[float]
 
     @settings(max_examples=15)
     @given(st.lists(st.tuples(_sizes, _sizes), min_size=2, max_size=2))
-    def exchange(pairs: list[tuple[int, int]]) -> None:
+    def exchange(pairs):
         for name, (there, back) in zip("ab", pairs, strict=True):
             executor.call(name, "swap", bytes(there), back)
         found = answers()

@@ -3,16 +3,12 @@
 They are made in the script, in a module of the trainable, or in a trial. Or the process has them from its parent.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, resume
@@ -36,7 +32,7 @@ def test_settings_of_the_users_code_reach_nothing_of_ours(script, where, method)
 
 
 @contextmanager
-def _changed(change: Callable[[Any], Any], to: Any) -> Iterator[None]:
+def _changed(change, to):
     """`change(to)`, which returns the value before, and the change back."""
     before = change(to)
     try:
@@ -45,7 +41,7 @@ def _changed(change: Callable[[Any], Any], to: Any) -> Iterator[None]:
         change(before)
 
 
-def _set_timeout(seconds: float | None) -> float | None:
+def _set_timeout(seconds):
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     return before
@@ -76,10 +72,10 @@ def test_a_trial_has_no_signal_that_is_blocked_or_ignored_in_the_driver(monkeypa
         ignored = [number for number in (signal.SIGCHLD, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_IGN]
         return {"blocked": len(signal.pthread_sigmask(signal.SIG_BLOCK, ())), "ignored": len(ignored)}
 
-    def ignore_hang_up(handler: Any) -> Any:
+    def ignore_hang_up(handler):
         return signal.signal(signal.SIGHUP, handler)
 
-    def block(mask: Any) -> Any:
+    def block(mask):
         return signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     with _changed(block, numbers), _changed(ignore_hang_up, signal.SIG_IGN):
@@ -92,7 +88,7 @@ def test_the_end_of_a_worker_is_not_invented_where_the_driver_ignores_its_childr
     """Then the system reaps the driver's children, and nobody learns their status."""
     monkeypatch.setenv("MINITUNE_START_METHOD", method)
 
-    def ignore_children(handler: Any) -> Any:
+    def ignore_children(handler):
         return signal.signal(signal.SIGCHLD, handler)
 
     with _changed(ignore_children, signal.SIG_IGN):

@@ -1,13 +1,10 @@
 """A thread that the system does not start, because there are too many processes and threads, or no memory for it."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,17 +17,17 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 
 @pytest.fixture(autouse=True)
-def limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def limited(monkeypatch, tmp_path):
     """A control group with a limit."""
     (tmp_path / "pids.max").write_text("7\n")
     monkeypatch.setattr("minitune.base.process_limits.own_groups", lambda controller: [str(tmp_path), "/nowhere"])
 
 
-def let_fail(monkeypatch: pytest.MonkeyPatch, fails: Callable[[str], bool]) -> None:
+def let_fail(monkeypatch, fails):
     """Let threads fail to start, by their names."""
     really_start = threading.Thread.start
 
-    def start(self: threading.Thread) -> None:
+    def start(self):
         if fails(self.name):
             raise RuntimeError("can't start new thread")
         really_start(self)
@@ -48,9 +45,9 @@ def test_a_driver_that_cannot_start_its_own_thread_has_begun_nothing(monkeypatch
 
 
 def test_a_run_that_lacks_a_thread_ends_and_can_be_resumed(monkeypatch):
-    of_trials: list[str] = []
+    of_trials = []
 
-    def is_second(name: str) -> bool:
+    def is_second(name):
         if re.match(r"minitune-\w+_\d+", name):
             of_trials.append(name)
         return len(of_trials) == 2

@@ -1,14 +1,11 @@
 """Trials that take too long are ended, and their errors say which limit, what they were doing, and where to look."""
 
-from __future__ import annotations
-
 import ctypes
 import heapq
 import os
 import signal
 import subprocess
 import time
-from typing import Any
 
 import pytest
 from kit import (
@@ -36,7 +33,7 @@ from minitune.stopper import Stopper
 
 
 @pytest.fixture
-def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_grace(monkeypatch):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
 
 
@@ -118,19 +115,19 @@ def sleeping(config):
 
 
 @pytest.mark.usefixtures("short_grace")
-def test_a_trial_over_its_limit_fails_although_the_run_ends_before_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped: list[object] = []
+def test_a_trial_over_its_limit_fails_although_the_run_ends_before_its_worker(monkeypatch):
+    stopped = []
     stop = LocalTrialExecutor.stop
 
-    def noting(self: LocalTrialExecutor, *args: Any, **options: Any) -> Any:
+    def noting(self, *args, **options):
         stopped.append(args)
         return stop(self, *args, **options)
 
     class WhenStopped(Stopper):
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        def __call__(self, trial_id, result):
             return False
 
-        def stop_all(self) -> bool:
+        def stop_all(self):
             return bool(stopped)
 
     monkeypatch.setattr(LocalTrialExecutor, "stop", noting)

@@ -1,7 +1,5 @@
 """Workers that die or do harm in ways that are rare: in the midst of a message, while they load, over and over."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -13,7 +11,6 @@ import termios
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import SavedCounter, control_group, fit, is_gone, journal_of, restore
@@ -27,24 +24,24 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 
 @pytest.mark.usefixtures("hurried")
-def test_half_a_report_does_not_count_and_delays_no_one_else() -> None:
+def test_half_a_report_does_not_count_and_delays_no_one_else():
     """It is killed while 50 MB are on their way."""
 
-    def is_socket(descriptor: int) -> bool:
+    def is_socket(descriptor):
         try:
             return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
         except OSError:  # the one by which the listing was read
             return False
 
-    def unsent_bytes(descriptor: int) -> int:
+    def unsent_bytes(descriptor):
         return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
-    def strike(channel: int) -> None:
+    def strike(channel):
         while not unsent_bytes(channel):
             pass
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"i": 1})
         if config["x"] == "other":
             for i in range(2, 51):
@@ -67,17 +64,17 @@ def test_half_a_report_does_not_count_and_delays_no_one_else() -> None:
 # -- signals and memory ------------------------------------------------------------------------------------------------
 
 
-def test_no_memory_is_an_ordinary_error_and_costs_the_worker() -> None:
-    def limit(more_bytes: int) -> None:
+def test_no_memory_is_an_ordinary_error_and_costs_the_worker():
+    def limit(more_bytes):
         import resource
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + more_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
-    def take_too_much() -> bytes:
+    def take_too_much():
         return bytes(2 * 10**9)
 
-    def trainable(config: dict[str, Any]) -> None:
+    def trainable(config):
         report({"pid": os.getpid()})
         if config["x"] == "own":
             limit(50_000_000)
@@ -124,7 +121,7 @@ def test_a_death_for_lack_of_memory_is_known_from_the_kernel(script):
 class Refusing(SavedCounter):
     """Fails once, after three steps. Then it cannot use its checkpoint, in the way that its configuration says."""
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         mark = Path(self.config["place"], "failed")
         if self.n == 3 and not mark.exists():
             mark.touch()
@@ -133,7 +130,7 @@ class Refusing(SavedCounter):
             raise RuntimeError("once")
         return super().step()
 
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def load_checkpoint(self, checkpoint):
         super().load_checkpoint(checkpoint)
         with Path(self.config["place"], "loaded").open("a") as file:
             file.write(f"{self.n} ")
@@ -150,14 +147,8 @@ class Refusing(SavedCounter):
     ids=["refused", "refused for free", "death", "emptied"],
 )
 def test_unusable_checkpoint_falls_back_to_the_one_before(
-    how: str,
-    max_failures: int,
-    free: str,
-    loaded: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    how, max_failures, free, loaded, tmp_path, monkeypatch, caplog
+):
     monkeypatch.setenv("TUNE_RESTORE_RETRY_NUM", free)
     config = {"end": 6, "how": how, "place": str(tmp_path)}
     executor = "local" if how == "die" else "inline"
@@ -172,7 +163,7 @@ def test_unusable_checkpoint_falls_back_to_the_one_before(
     assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [2]
 
 
-def test_the_only_checkpoint_is_not_given_up_for_being_refused(tmp_path: Path) -> None:
+def test_the_only_checkpoint_is_not_given_up_for_being_refused(tmp_path):
     """It is the user's code that fails; when that is mended the trial goes on from there."""
     config = {"end": 6, "how": "refuse", "place": str(tmp_path)}
     (result,) = fit(Refusing, config, max_failures=2, checkpoint_frequency=3)
@@ -181,11 +172,11 @@ def test_the_only_checkpoint_is_not_given_up_for_being_refused(tmp_path: Path) -
     assert (tmp_path / "loaded").read_text() == "3 3 "
 
 
-def test_a_setup_that_fails_counts_like_any_failure() -> None:
-    tries: list[int] = []
+def test_a_setup_that_fails_counts_like_any_failure():
+    tries = []
 
     class Fails(Trainable):
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config):
             tries.append(1)
             raise ValueError("not today")
 
@@ -200,9 +191,7 @@ def test_a_setup_that_fails_counts_like_any_failure() -> None:
 # -- over and over -----------------------------------------------------------------------------------------------------
 
 
-def test_run_of_trials_that_always_die_ends_with_their_common_cause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_run_of_trials_that_always_die_ends_with_their_common_cause(monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "50")
     monkeypatch.setattr("minitune.driver.limits.BACKOFF_S", (0.0, 0.1))
     with pytest.raises(CrashLoopError, match=r"^30 attempts in a row have brought no new report") as caught:
@@ -211,7 +200,7 @@ def test_run_of_trials_that_always_die_ends_with_their_common_cause(
 
 
 @pytest.mark.parametrize("max_failures", [0, 1])
-def test_the_record_of_a_death_has_its_time(max_failures: int, tmp_path: Path) -> None:
+def test_the_record_of_a_death_has_its_time(max_failures, tmp_path):
     witness = tmp_path / "killed"
 
     def trainable(config):

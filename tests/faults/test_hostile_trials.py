@@ -1,7 +1,5 @@
 """Trials that misbehave, and places that do: the run goes on, and nothing is left."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import json
@@ -188,7 +186,7 @@ def test_a_run_inside_a_trial_dies_with_the_trial(tmp_path):
 PLACE = (SCRIPTS / "away_from_home.py").read_text(encoding="utf-8")
 
 
-def place(script) -> Path:
+def place(script):
     """A working directory with modules that hide some of Python's own, and one that the trial needs."""
     directory = script.directory / "here"
     directory.mkdir()
@@ -200,7 +198,7 @@ def place(script) -> Path:
     return directory
 
 
-def run_in(script, directory: Path, *flags: str, source: str = PLACE, **environment: str) -> str:
+def run_in(script, directory, *flags, source=PLACE, **environment):
     """Run a script that lies elsewhere in a working directory; returns its stdout."""
     path = script.directory / "main.py"
     path.write_text(source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -23,7 +22,7 @@ from minitune.integration._metrics import Boosting
         ({"results_postprocessing_fn": 3}, TypeError),
     ],
 )
-def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
+def test_wrong_arguments_are_refused(options, error):
     with pytest.raises(error, match=next(iter(options))):
         Boosting(**options)
 
@@ -34,15 +33,15 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Except
 class Booster:
     """A model of LightGBM or xgboost: its file holds the number of its rounds."""
 
-    def __init__(self, model_file: str | None = None):
+    def __init__(self, model_file=None):
         self.rounds = 0
         if model_file is not None:
             self.load_model(model_file)
 
-    def save_model(self, path: str) -> None:
+    def save_model(self, path):
         Path(path).write_text(str(self.rounds))
 
-    def load_model(self, path: str) -> None:
+    def load_model(self, path):
         self.rounds = int(Path(path).read_text())
 
 
@@ -53,7 +52,7 @@ class LightGBM:
     libraries: ClassVar[dict[str, dict[str, Any]]] = {"lightgbm": {"Booster": Booster}}
     saved_as = "model.txt"
 
-    def train(self, callback: Any, rounds: int) -> None:
+    def train(self, callback, rounds):
         model = Booster()
         for number in range(rounds):
             model.rounds = number + 1
@@ -71,9 +70,9 @@ class XGBoost:
     }
     saved_as = "model.ubj"
 
-    def train(self, callback: Any, rounds: int, model: Any = None) -> None:
+    def train(self, callback, rounds, model=None):
         model = model or Booster()
-        history: dict[str, dict[str, list[Any]]] = {"eval": {"loss": [], "acc": []}}
+        history = {"eval": {"loss": [], "acc": []}}
         for number in range(rounds):
             assert not callback.before_iteration(model, number, history), "it ends no training"
             model.rounds = number + 1
@@ -88,17 +87,17 @@ class Number:
 
     shape = ()
 
-    def __init__(self, value: float):
+    def __init__(self, value):
         self.value = value
 
-    def item(self) -> float:
+    def item(self):
         return self.value
 
 
 both = pytest.mark.parametrize("library", [LightGBM(), XGBoost()], ids=["lightgbm", "xgboost"])
 
 
-def trained(library: Any, make: Callable[[Any], Any], rounds: int = 5, **settings: Any) -> tuple[Any, list[Any]]:
+def trained(library, make, rounds=5, **settings):
     """The result of a trial whose training has this callback, and the rounds of the models that it has saved."""
     with stand_ins(library.libraries, library.name) as module:
         callback = make(module)
@@ -120,9 +119,7 @@ def trained(library: Any, make: Callable[[Any], Any], rounds: int = 5, **setting
     ],
     ids=str,
 )
-def test_each_round_is_reported_and_the_wanted_ones_are_saved(
-    library: Any, options: dict[str, Any], saved: list[int]
-) -> None:
+def test_each_round_is_reported_and_the_wanted_ones_are_saved(library, options, saved):
     result, models = trained(library, lambda module: module.TuneReportCheckpointCallback(**options))
     assert (result.metrics["eval-loss"], result.metrics["eval-acc"]) == (4.0, 0.5)
     assert type(result.metrics["eval-acc"]) is float
@@ -131,7 +128,7 @@ def test_each_round_is_reported_and_the_wanted_ones_are_saved(
     assert [metrics["eval-loss"] + 1 for _, metrics in result.best_checkpoints] == saved
 
 
-def twice(metrics: dict[str, Any]) -> dict[str, Any]:
+def twice(metrics):
     return {"twice": 2 * metrics.pop("eval-loss")}
 
 
@@ -146,9 +143,7 @@ def twice(metrics: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_a_callback_that_only_reports_the_wanted_metrics_saves_nothing(
-    library: Any, chosen: tuple[Any, ...], reported: dict[str, float]
-) -> None:
+def test_a_callback_that_only_reports_the_wanted_metrics_saves_nothing(library, chosen, reported):
     result, models = trained(library, lambda module: module.TuneReportCallback(*chosen))
     names = ("loss", "eval-loss", "eval-acc", "twice")
     assert {name: result.metrics[name] for name in names if name in result.metrics} == reported
@@ -156,7 +151,7 @@ def test_a_callback_that_only_reports_the_wanted_metrics_saves_nothing(
 
 
 @both
-def test_a_metric_that_was_not_logged_is_named_with_those_that_were(library: Any) -> None:
+def test_a_metric_that_was_not_logged_is_named_with_those_that_were(library):
     with stand_ins(library.libraries, library.name) as module:
         callback = module.TuneReportCallback({"eval-loss": "acc"})
         (result,) = fit(lambda config: library.train(callback, 2))
@@ -164,7 +159,7 @@ def test_a_metric_that_was_not_logged_is_named_with_those_that_were(library: Any
 
 
 @both
-def test_a_callback_chooses_the_file_of_the_model(library: Any) -> None:
+def test_a_callback_chooses_the_file_of_the_model(library):
     with stand_ins(library.libraries, library.name) as module:
         callback = module.TuneReportCheckpointCallback(filename="mine")
         (result,) = fit(lambda config: library.train(callback, 2))
@@ -173,7 +168,7 @@ def test_a_callback_chooses_the_file_of_the_model(library: Any) -> None:
 
 
 @both
-def test_a_trainer_of_a_library_trains_with_its_callback(library: Any) -> None:
+def test_a_trainer_of_a_library_trains_with_its_callback(library):
     with stand_ins(library.libraries, library.name) as module:
         trainer = next(value for name, value in vars(module).items() if name in ("LightGBMTrainer", "XGBoostTrainer"))
         (result,) = fit(trainer(lambda: library.train(module.RayTrainReportCallback(), 3)))
@@ -183,10 +178,10 @@ def test_a_trainer_of_a_library_trains_with_its_callback(library: Any) -> None:
             trainer(print, **{trainer._CONFIG: 1})
 
 
-def test_a_cross_validation_of_lightgbm_is_reported_with_its_deviations() -> None:
+def test_a_cross_validation_of_lightgbm_is_reported_with_its_deviations():
     with stand_ins(LightGBM.libraries, LightGBM.name) as module:
 
-        def train(config: dict[str, Any]) -> None:
+        def train(config):
             found = [("cv_agg", "loss", Number(2.0), False, Number(0.0))]
             module.TuneReportCallback()(
                 SimpleNamespace(model=Booster(), iteration=0, end_iteration=1, evaluation_result_list=found)
@@ -200,7 +195,7 @@ def test_a_cross_validation_of_lightgbm_is_reported_with_its_deviations() -> Non
     ]
 
 
-def test_a_training_of_lightgbm_without_evaluations_is_reported() -> None:
+def test_a_training_of_lightgbm_without_evaluations_is_reported():
     with stand_ins(LightGBM.libraries, LightGBM.name) as module:
         callback = module.TuneReportCheckpointCallback()
         of = {"model": Booster(), "end_iteration": 2, "evaluation_result_list": None}
@@ -208,7 +203,7 @@ def test_a_training_of_lightgbm_without_evaluations_is_reported() -> None:
     assert (result.metrics["training_iteration"], len(result.best_checkpoints)) == (2, 1)
 
 
-def test_a_cross_validation_of_xgboost_saves_no_model() -> None:
+def test_a_cross_validation_of_xgboost_saves_no_model():
     with stand_ins(XGBoost.libraries, XGBoost.name) as module:
         callback = module.TuneReportCheckpointCallback(frequency=1)
 
@@ -219,7 +214,7 @@ def test_a_cross_validation_of_xgboost_saves_no_model() -> None:
     assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 2, None)
 
 
-def test_a_callback_of_xgboost_serves_one_training_after_the_other() -> None:
+def test_a_callback_of_xgboost_serves_one_training_after_the_other():
     with stand_ins(XGBoost.libraries, XGBoost.name) as module:
         callback = module.TuneReportCheckpointCallback()
         (result,) = fit(lambda config: [XGBoost().train(callback, rounds) for rounds in (1, 2)] and None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,31 +9,29 @@ from typing import Any
 import pytest
 from kit import fit, stand_ins
 
-from minitune import Result
-
 
 class Callback:
     """As that of Keras: it gets its model before the first hook is called."""
 
     model: Any = None
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None: ...
+    def on_epoch_end(self, epoch, logs=None): ...
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None: ...
+    def on_train_batch_end(self, batch, logs=None): ...
 
-    def on_train_end(self, logs: Any = None) -> None: ...
+    def on_train_end(self, logs=None): ...
 
 
 class Model:
     """Its file holds the number of its epochs."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.epochs = 0
 
-    def save(self, path: str) -> None:
+    def save(self, path):
         Path(path).write_text(str(self.epochs))
 
-    def fit(self, callback: Any, epochs: int = 2, batches: int = 3) -> None:
+    def fit(self, callback, epochs=2, batches=3):
         callback.model = self
         for epoch in range(epochs):
             for batch in range(batches):
@@ -45,7 +42,7 @@ class Model:
 
 
 @pytest.fixture
-def module() -> Iterator[Any]:
+def module():
     keras = {
         "callbacks": SimpleNamespace(Callback=Callback),
         "saving": SimpleNamespace(load_model=lambda path: Path(path).read_text()),
@@ -54,18 +51,18 @@ def module() -> Iterator[Any]:
         yield module
 
 
-def fit_with(callback: Any) -> Result:
+def fit_with(callback):
     (result,) = fit(lambda config: Model().fit(callback))
     assert result.error is None
     return result
 
 
-def steps(result: Result) -> tuple[Any, ...]:
+def steps(result):
     """The number of reports, the last loss, and the number of checkpoints."""
     return result.metrics["training_iteration"], result.metrics["loss"], len(result.best_checkpoints)
 
 
-def test_each_epoch_is_reported_with_the_model(module: Any) -> None:
+def test_each_epoch_is_reported_with_the_model(module):
     result = fit_with(module.TuneReportCheckpointCallback())
     assert steps(result) == (2, 1.0, 2)
     assert result.metrics["acc"] == 0.5
@@ -84,16 +81,16 @@ def test_each_epoch_is_reported_with_the_model(module: Any) -> None:
     ],
     ids=str,
 )
-def test_metrics_and_models_have_their_own_hooks(module: Any, options: dict[str, Any], told: tuple[Any, ...]) -> None:
+def test_metrics_and_models_have_their_own_hooks(module, options, told):
     assert steps(fit_with(module.TuneReportCheckpointCallback(**options))) == told
 
 
-def test_metrics_are_reported_under_the_names_that_are_wanted(module: Any) -> None:
+def test_metrics_are_reported_under_the_names_that_are_wanted(module):
     result = fit_with(module.TuneReportCheckpointCallback(metrics={"error": "loss"}))
     assert (result.metrics["error"], result.metrics.keys() & {"loss", "acc"}) == (1.0, set())
 
 
-def test_a_callback_that_only_reports_saves_nothing(module: Any) -> None:
+def test_a_callback_that_only_reports_saves_nothing(module):
     assert steps(fit_with(module.TuneReportCallback())) == (2, 1.0, 0)
     assert steps(fit_with(module.TuneReportCallback("loss", on="train_end"))) == (1, 99.0, 0)
 
@@ -103,20 +100,20 @@ def test_a_callback_that_only_reports_saves_nothing(module: Any) -> None:
     [({}, (6, 12.0, 0)), ({"freq": "batch"}, (6, 12.0, 0)), ({"freq": "epoch"}, (2, 1.0, 0))],
     ids=str,
 )
-def test_the_form_of_old_reports_batches_or_epochs(module: Any, options: dict[str, Any], told: tuple[Any, ...]) -> None:
+def test_the_form_of_old_reports_batches_or_epochs(module, options, told):
     assert steps(fit_with(module.TuneReporterCallback(print, **options))) == told
     with pytest.raises(ValueError, match="freq must be 'batch' or 'epoch', but got 'step'"):
         module.TuneReporterCallback(freq="step")
 
 
 @pytest.mark.parametrize("name", ["checkpoint_on", "report_metrics_on"])
-def test_an_unknown_hook_is_refused_by_the_name_of_its_argument(module: Any, name: str) -> None:
+def test_an_unknown_hook_is_refused_by_the_name_of_its_argument(module, name):
     with pytest.raises(ValueError, match=rf"{name} must be among batch_begin, .* but got 'epoch'"):
         module.TuneReportCheckpointCallback(**{name: "epoch"})
 
 
-def test_a_hook_without_metrics_reports_an_empty_result(module: Any) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_hook_without_metrics_reports_an_empty_result(module):
+    def train(config):
         module.TuneReportCallback().on_epoch_end(0)
         module.TuneReportCallback(on="train_end").on_train_end()
 

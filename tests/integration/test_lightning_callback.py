@@ -1,35 +1,31 @@
 """The callback for Lightning, with a trainer that calls it as Lightning's does."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import fit, stand_ins
 
-from minitune import Result, report
+from minitune import report
 
 NAME = "minitune.integration.pytorch_lightning"
 
 
 class Callback:
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None: ...
+    def on_validation_end(self, trainer, pl_module): ...
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None: ...
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx): ...
 
 
 class Trainer:
-    def __init__(self, callback: Any):
+    def __init__(self, callback):
         self.callback, self.sanity_checking, self.callback_metrics = callback, False, _metrics(9.0)
 
-    def save_checkpoint(self, path: str) -> None:
+    def save_checkpoint(self, path):
         Path(path).write_text("state")
 
-    def fit(self) -> None:
+    def fit(self):
         self.sanity_checking = True
         self.callback.on_validation_end(self, None)
         self.sanity_checking = False
@@ -39,14 +35,14 @@ class Trainer:
             self.callback.on_validation_end(self, None)
 
 
-def _metrics(loss: float) -> dict[str, Any]:
+def _metrics(loss):
     """Metrics in Lightning's form: tensors of one number."""
     return {"val_loss": SimpleNamespace(item=lambda: loss)}
 
 
 @pytest.fixture
-def module() -> Iterator[Any]:
-    libraries: dict[str, dict[str, Any]] = {
+def module():
+    libraries = {
         "lightning": {},
         "lightning.pytorch": {"Callback": Callback},
         "lightning.pytorch.plugins": {},
@@ -57,13 +53,11 @@ def module() -> Iterator[Any]:
         yield module
 
 
-def fit_with(callback: Any) -> Result:
+def fit_with(callback):
     return fit(lambda config: Trainer(callback).fit())[0]
 
 
-def test_validations_are_reported_and_saved_but_not_the_check_before(
-    module: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_validations_are_reported_and_saved_but_not_the_check_before(module, caplog):
     callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "unknown"}, filename="trainer.ckpt")
     result = fit_with(callback)
     assert result.error is None
@@ -73,10 +67,10 @@ def test_validations_are_reported_and_saved_but_not_the_check_before(
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["trainer.ckpt"]] * 2
 
 
-def test_a_saved_state_is_renamed_and_not_copied(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_state_is_renamed_and_not_copied(module, monkeypatch):
     inodes = []
 
-    def save(self: Trainer, path: str) -> None:
+    def save(self, path):
         Path(path).write_text("state")
         inodes.append(os.stat(path).st_ino)
 
@@ -85,7 +79,7 @@ def test_a_saved_state_is_renamed_and_not_copied(module: Any, monkeypatch: pytes
     assert [os.stat(os.path.join(found.path, "checkpoint")).st_ino for found, _ in result.best_checkpoints] == inodes
 
 
-def test_the_callback_reports_at_any_hook(module: Any) -> None:
+def test_the_callback_reports_at_any_hook(module):
     on = ["train_batch_end", "validation_end"]
     result = fit_with(module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
@@ -93,11 +87,11 @@ def test_the_callback_reports_at_any_hook(module: Any) -> None:
         module.TuneCallback("epoch")
 
 
-def test_a_subclass_reports_with_the_methods_of_ray_tune(module: Any) -> None:
-    class EverySecond(module.TuneReportCheckpointCallback):  # type: ignore[misc]
+def test_a_subclass_reports_with_the_methods_of_ray_tune(module):
+    class EverySecond(module.TuneReportCheckpointCallback):
         count = 0
 
-        def _handle(self, trainer: Any, pl_module: Any) -> None:
+        def _handle(self, trainer, pl_module):
             metrics = self._get_report_dict(trainer, pl_module)
             if not metrics:  # while Lightning checks the validation
                 return
@@ -115,12 +109,12 @@ def test_a_subclass_reports_with_the_methods_of_ray_tune(module: Any) -> None:
     assert (result.metrics["count"], result.checkpoint) == (2, None)
 
 
-def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(module: Any) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(module):
+    def train(config):
         callback = module.RayTrainReportCallback()
         trainer = Trainer(callback)
         for epoch in range(2):
-            trainer.current_epoch, trainer.global_step = epoch, 10 * epoch  # type: ignore[attr-defined]
+            trainer.current_epoch, trainer.global_step = epoch, 10 * epoch
             trainer.callback_metrics = _metrics(1.0 - epoch / 4)
             callback.on_train_epoch_end(trainer, None)
 
@@ -130,19 +124,19 @@ def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(module: 
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["checkpoint.ckpt"]] * 2
 
 
-def test_without_any_metric_nothing_is_reported(module: Any) -> None:
+def test_without_any_metric_nothing_is_reported(module):
     result = fit_with(module.TuneReportCheckpointCallback(["never logged"]))
     assert result.error is None
     assert result.metrics.get("training_iteration") is None
     assert result.checkpoint is None
 
 
-def test_a_callback_that_only_reports_saves_no_checkpoint(module: Any) -> None:
+def test_a_callback_that_only_reports_saves_no_checkpoint(module):
     result = fit_with(module.TuneReportCallback({"loss": "val_loss"}, on="validation_end"))
     assert (result.metrics["loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 2, None)
 
 
-def test_in_a_trial_lightning_starts_no_processes_and_uses_the_device_of_the_trial(module: Any) -> None:
+def test_in_a_trial_lightning_starts_no_processes_and_uses_the_device_of_the_trial(module):
     assert module.RayLightningEnvironment().creates_processes_externally
     torch = {"cuda": SimpleNamespace(is_available=lambda: True), "device": str}
     with stand_ins({"torch": torch}):

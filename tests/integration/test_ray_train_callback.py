@@ -1,11 +1,7 @@
 """TuneReportCallback: a trial that calls `fit` of a trainer reports what the trainer's loop reports."""
 
-from __future__ import annotations
-
 import os
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit
@@ -19,7 +15,7 @@ from minitune.tune.integration.ray_train import TuneReportCallback
 STEPS = 4
 
 
-def loop(config: dict[str, Any]) -> None:
+def loop(config):
     found = get_checkpoint()
     first = found.to_dict()["step"] + 1 if found else 0
     for step in range(first, STEPS):
@@ -29,7 +25,7 @@ def loop(config: dict[str, Any]) -> None:
             signal.pause()
 
 
-def driver(config: dict[str, Any]) -> None:
+def driver(config):
     run_config = RunConfig(
         name=f"of_{get_context().get_trial_id()}",
         storage_path=config["storage"],
@@ -44,13 +40,13 @@ def driver(config: dict[str, Any]) -> None:
     ).fit()
 
 
-def run_of_loop(storage: Path) -> Path:
+def run_of_loop(storage):
     (path,) = storage.glob("of_*")
     return path
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_trial_reports_what_its_training_reports(tmp_path: Path, executor: str) -> None:
+def test_a_trial_reports_what_its_training_reports(tmp_path, executor):
     (result,) = fit(driver, {"storage": str(tmp_path)}, executor=executor)
     assert result.error is None
     assert (result.metrics["step"], result.metrics["training_iteration"]) == (STEPS - 1, STEPS)
@@ -60,21 +56,21 @@ def test_a_trial_reports_what_its_training_reports(tmp_path: Path, executor: str
     assert Checkpoint(path).to_dict() == {"step": STEPS - 1}
 
 
-def test_a_stopped_trial_interrupts_its_training(tmp_path: Path) -> None:
+def test_a_stopped_trial_interrupts_its_training(tmp_path):
     stop = {"training_iteration": 2}
     (result,) = fit(driver, {"storage": str(tmp_path)}, executor="local", stop=stop)
     assert (result.error, result.metrics["step"]) == (None, 1)
     assert standing_of(read_overview(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
 
 
-def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu() -> None:
-    def asks(config: dict[str, Any]) -> None:
+def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu():
+    def asks(config):
         DataParallelTrainer(loop, scaling_config=ScalingConfig(use_gpu=True)).fit()
 
     (result,) = fit(asks, executor="inline")
     assert 'with_resources(function, {"gpu": 1})' in str(result.error)
 
 
-def test_the_callback_is_made_in_a_trial() -> None:
+def test_the_callback_is_made_in_a_trial():
     with pytest.raises(RuntimeError, match="must be made in a trial"):
         TuneReportCallback()

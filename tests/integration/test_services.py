@@ -3,13 +3,9 @@
 The packages themselves are tried in `tests/extras`.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -25,7 +21,7 @@ from minitune.integration.wandb import WandbLoggerCallback, setup_wandb
 Calls = list[tuple[Any, ...]]
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for step in range(restored_state(), 2):
         report_state(step + 1, {"loss": step / 2, "deep": {"a": 1, "text": "t"}})
     if config.get("fails"):
@@ -35,23 +31,23 @@ def train(config: dict[str, Any]) -> None:
 class Recorder:
     """An object of a service: each call of a method is noted with its first arguments and options."""
 
-    def __init__(self, calls: Calls, kind: str):
+    def __init__(self, calls, kind):
         self.calls = calls
         self.kind = kind
 
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
+    def __getattr__(self, method):
+        def call(*arguments, **options):
             self.calls.append((f"{self.kind}.{method}", *arguments, *([options] if options else [])))
 
         return call
 
 
-def named(calls: Calls, name: str) -> list[Any]:
+def named(calls, name):
     """The arguments of all calls of a method; a single one alone."""
     return [call[1] if len(call) == 2 else call[1:] for call in calls if call[0] == name]
 
 
-def service(monkeypatch: pytest.MonkeyPatch, package: str, **members: Any) -> None:
+def service(monkeypatch, package, **members):
     module = ModuleType(package)
     vars(module).update(members)
     monkeypatch.setitem(sys.modules, package, module)
@@ -61,23 +57,23 @@ def service(monkeypatch: pytest.MonkeyPatch, package: str, **members: Any) -> No
 
 
 @pytest.fixture
-def wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    calls: Calls = []
+def wandb(monkeypatch):
+    calls = []
 
-    def init(**arguments: Any) -> Any:
+    def init(**arguments):
         calls.append(("init", arguments))
         run = Recorder(calls, "run")
         run.config = Recorder(calls, "config")
         return run
 
     class Artifact(Recorder):
-        def __init__(self, name: str, type: str):
+        def __init__(self, name, type):
             super().__init__(calls, f"artifact {type} {name}")
 
-    def settings(**given: Any) -> Any:
+    def settings(**given):
         return SimpleNamespace(**{"mode": None, "api_key": None, **given})
 
-    def login(prompt: bool) -> bool:
+    def login(prompt):
         calls.append(("login", prompt))
         return True
 
@@ -87,7 +83,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return calls
 
 
-def test_wandb_gets_a_run_for_each_trial_with_its_numbers_and_its_end(wandb: Calls) -> None:
+def test_wandb_gets_a_run_for_each_trial_with_its_numbers_and_its_end(wandb):
     callback = WandbLoggerCallback("mine", excludes="deep", log_config=True, tags=["t"])
     space = {"fails": tune.grid_search([False, True]), "a": {"b": 1}}
     grid = fit(train, space, name="the_run", callbacks=[callback], max_concurrent_trials=1)
@@ -110,7 +106,7 @@ def test_wandb_gets_a_run_for_each_trial_with_its_numbers_and_its_end(wandb: Cal
     assert named(wandb, "login") == [False, False]
 
 
-def test_wandb_gets_its_own_objects_and_leaves_out_what_is_excluded(wandb: Calls) -> None:
+def test_wandb_gets_its_own_objects_and_leaves_out_what_is_excluded(wandb):
     Picture = type("Picture", (), {"__module__": "wandb.sdk.data_types"})
     Other = type("Other", (), {"__module__": "elsewhere"})
     result = {"loss": 1.0, "deep/a": 1, "deeper": 2, "picture": Picture(), "other": Other(), "done": False}
@@ -122,9 +118,7 @@ def test_wandb_gets_its_own_objects_and_leaves_out_what_is_excluded(wandb: Calls
 
 
 @pytest.mark.parametrize("option", ["upload_checkpoints", "save_checkpoints"])
-def test_wandb_takes_variables_a_key_and_checkpoints(
-    wandb: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str
-) -> None:
+def test_wandb_takes_variables_a_key_and_checkpoints(wandb, monkeypatch, tmp_path, option):
     monkeypatch.setenv("WANDB_PROJECT_NAME", "by variable")
     monkeypatch.setenv("WANDB_GROUP_NAME", "the group")
     monkeypatch.setenv("WANDB_DIR", "/elsewhere")
@@ -143,8 +137,8 @@ def test_wandb_takes_variables_a_key_and_checkpoints(
         WandbLoggerCallback(api_key="a", api_key_file="b")
 
 
-def test_setup_wandb_begins_the_run_of_the_trial(wandb: Calls) -> None:
-    def trains(config: dict[str, Any]) -> None:
+def test_setup_wandb_begins_the_run_of_the_trial(wandb):
+    def trains(config):
         setup_wandb(config, project="mine")
         tune.report({"loss": 1})
 
@@ -155,10 +149,10 @@ def test_setup_wandb_begins_the_run_of_the_trial(wandb: Calls) -> None:
     assert named(wandb, "run.finish") == [{"exit_code": 0}]
 
 
-def test_setup_wandb_takes_a_key_from_the_configuration_or_its_arguments(wandb: Calls, tmp_path: Path) -> None:
+def test_setup_wandb_takes_a_key_from_the_configuration_or_its_arguments(wandb, tmp_path):
     (tmp_path / "key").write_text("secret\n")
 
-    def trains(config: dict[str, Any]) -> None:
+    def trains(config):
         setup_wandb(config)
         setup_wandb({}, api_key="other")
         tune.report({"loss": 1})
@@ -167,7 +161,7 @@ def test_setup_wandb_takes_a_key_from_the_configuration_or_its_arguments(wandb: 
     assert [made["settings"].api_key for made in named(wandb, "init")] == ["secret", "other"]
 
 
-def test_setup_wandb_outside_of_a_trial_begins_an_ordinary_run(wandb: Calls) -> None:
+def test_setup_wandb_outside_of_a_trial_begins_an_ordinary_run(wandb):
     setup_wandb({"lr": 1, "wandb": {"project": "mine"}}, trial_id="given")
     (made,) = named(wandb, "init")
     assert made["settings"].__dict__ == {"mode": None, "api_key": None}, "W&B's own settings stay"
@@ -175,7 +169,7 @@ def test_setup_wandb_outside_of_a_trial_begins_an_ordinary_run(wandb: Calls) -> 
     assert made == {"config": {"lr": 1}, "project": "mine", "id": "given"}
 
 
-def test_wandb_keeps_the_settings_of_the_user_and_asks_nothing_offline(wandb: Calls) -> None:
+def test_wandb_keeps_the_settings_of_the_user_and_asks_nothing_offline(wandb):
     mine = SimpleNamespace(mode="offline", api_key=None)
     fit(train, callbacks=[WandbLoggerCallback(settings=mine)])
     assert named(wandb, "init")[0]["settings"] is mine
@@ -183,12 +177,10 @@ def test_wandb_keeps_the_settings_of_the_user_and_asks_nothing_offline(wandb: Ca
 
 
 @pytest.mark.parametrize("has_key", [True, False])
-def test_wandb_without_a_key_is_told_before_the_run_of_a_trial(
-    wandb: Calls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_key: bool
-) -> None:
+def test_wandb_without_a_key_is_told_before_the_run_of_a_trial(wandb, monkeypatch, caplog, has_key):
     """By a `login` as older versions have it, which would ask on the terminal without its time limit."""
 
-    def login(timeout: float) -> bool:
+    def login(timeout):
         wandb.append(("login", timeout))
         return has_key
 
@@ -203,18 +195,18 @@ def test_wandb_without_a_key_is_told_before_the_run_of_a_trial(
 
 
 @pytest.fixture
-def comet(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    calls: Calls = []
+def comet(monkeypatch):
+    calls = []
 
-    def maker(kind: str) -> Callable[..., Any]:
-        def make(**options: Any) -> Any:
+    def maker(kind):
+        def make(**options):
             calls.append((kind, options))
             return Recorder(calls, "experiment")
 
         return make
 
     class Artifact(Recorder):
-        def __init__(self, name: str, artifact_type: str):
+        def __init__(self, name, artifact_type):
             super().__init__(calls, f"{artifact_type} {name}")
 
     kinds = ("Experiment", "OfflineExperiment", "ExistingExperiment", "ExistingOfflineExperiment")
@@ -227,8 +219,8 @@ def comet(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 @pytest.mark.parametrize("online", [True, False])
-def test_comet_gets_an_experiment_for_each_trial_and_a_resumed_run_takes_it_up(comet: Calls, online: bool) -> None:
-    def callback() -> CometLoggerCallback:
+def test_comet_gets_an_experiment_for_each_trial_and_a_resumed_run_takes_it_up(comet, online):
+    def callback():
         return CometLoggerCallback(online, tags=["t"], save_checkpoints=True, project_name="mine", api_key="secret")
 
     cut(train, {"lr": 0.5}, results=1, callbacks=[callback()])
@@ -257,7 +249,7 @@ def test_comet_gets_an_experiment_for_each_trial_and_a_resumed_run_takes_it_up(c
 # -- Aim ---------------------------------------------------------------------------------------------------------------
 
 
-def test_comet_needs_no_arguments(comet: Calls) -> None:
+def test_comet_needs_no_arguments(comet):
     fit(train, callbacks=[CometLoggerCallback()])
     assert named(comet, "experiment.add_tags") == []
     assert not [call for call in comet if ".add" in call[0]], "no checkpoint is uploaded"
@@ -267,9 +259,7 @@ def test_comet_needs_no_arguments(comet: Calls) -> None:
     ("option", "variable", "directory"),
     [({"offline_directory": "/mine"}, "/variable", "/mine"), ({}, "/variable", "/variable")],
 )
-def test_an_offline_experiment_of_comet_is_where_the_user_wants_it(
-    comet: Calls, monkeypatch: pytest.MonkeyPatch, option: dict[str, str], variable: str, directory: str
-) -> None:
+def test_an_offline_experiment_of_comet_is_where_the_user_wants_it(comet, monkeypatch, option, variable, directory):
     monkeypatch.setenv("COMET_OFFLINE_DIRECTORY", variable)
     callback = CometLoggerCallback(online=False, **option)
     fit(train, num_samples=2, callbacks=[callback])
@@ -278,16 +268,16 @@ def test_an_offline_experiment_of_comet_is_where_the_user_wants_it(
 
 
 @pytest.fixture
-def aim(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    calls: Calls = []
+def aim(monkeypatch):
+    calls = []
 
     class Run(Recorder):
-        def __init__(self, run_hash: str | None, **options: Any):
+        def __init__(self, run_hash, **options):
             super().__init__(calls, "run")
             self.hash = run_hash or "hash1"
             calls.append(("Run", run_hash, options))
 
-        def __setitem__(self, name: str, value: Any) -> None:
+        def __setitem__(self, name, value):
             calls.append((name, value))
 
     service(monkeypatch, "aim", Run=Run)
@@ -295,7 +285,7 @@ def aim(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 @pytest.mark.parametrize("metrics", [None, ["loss", "training_iteration"]])
-def test_aim_gets_a_run_for_each_trial_and_a_resumed_run_takes_it_up(aim: Calls, metrics: list[str] | None) -> None:
+def test_aim_gets_a_run_for_each_trial_and_a_resumed_run_takes_it_up(aim, metrics):
     cut(train, {"lr": 0.5}, results=1, callbacks=[AimLoggerCallback(metrics=metrics)])
     (result,) = resume(train, callbacks=[AimLoggerCallback(experiment_name="mine", metrics=metrics)])
     (first, options), (second, other) = named(aim, "Run")
@@ -316,7 +306,7 @@ def test_aim_gets_a_run_for_each_trial_and_a_resumed_run_takes_it_up(aim: Calls,
     assert [call[0] for call in aim].count("run.close") == 2
 
 
-def test_aim_gets_a_new_run_where_the_name_of_the_old_one_is_lost(aim: Calls) -> None:
+def test_aim_gets_a_new_run_where_the_name_of_the_old_one_is_lost(aim):
     cut(train, {"lr": 0.5}, results=1, callbacks=[AimLoggerCallback()])
     (file,) = (path for path in run_path().glob("*/*") if path.is_file() and path.read_bytes() == b"hash1")
     file.unlink()
@@ -331,12 +321,12 @@ def test_aim_gets_a_new_run_where_the_name_of_the_old_one_is_lost(aim: Calls) ->
 class Server:
     """A server of MLflow, and the part of its package that is used here."""
 
-    def __init__(self) -> None:
-        self.calls: Calls = []
-        self.runs: list[Any] = []
-        self.experiments: dict[str, str] = {}
+    def __init__(self):
+        self.calls = []
+        self.runs = []
+        self.experiments = {}
 
-    def client(self, *uris: Any) -> Any:
+    def client(self, *uris):
         self.calls.append(("client", *uris))
         client = Recorder(self.calls, "client")
         client.get_experiment_by_name = self.experiment
@@ -346,13 +336,13 @@ class Server:
         client.search_runs = lambda ids, **options: [run for run in self.runs if run.tag in options["filter_string"]]
         return client
 
-    def experiment(self, name: str) -> Any:
+    def experiment(self, name):
         return SimpleNamespace(experiment_id=self.experiments[name]) if name in self.experiments else None
 
-    def create(self, name: str, place: str | None) -> str:
+    def create(self, name, place):
         return self.experiments.setdefault(name, f"{name} at {place}")
 
-    def create_run(self, experiment_id: str, tags: dict[str, str], run_name: str) -> Any:
+    def create_run(self, experiment_id, tags, run_name):
         self.calls.append(("create_run", experiment_id, tags, run_name))
         run = SimpleNamespace(
             info=SimpleNamespace(run_id=f"run{len(self.runs)}"),
@@ -364,14 +354,14 @@ class Server:
 
 
 @pytest.fixture
-def mlflow(monkeypatch: pytest.MonkeyPatch) -> Server:
+def mlflow(monkeypatch):
     server = Server()
     package = Recorder(server.calls, "mlflow")
     names = ("set_tracking_uri", "set_registry_uri", "end_run", "start_run", "log_params")
     service(monkeypatch, "mlflow", **{name: getattr(package, name) for name in names})
     service(monkeypatch, "mlflow.tracking", MlflowClient=server.client)
 
-    def entity(*values: Any) -> tuple[Any, ...]:
+    def entity(*values):
         return values
 
     service(monkeypatch, "mlflow.entities", Param=entity, RunTag=entity, Metric=entity)
@@ -380,14 +370,14 @@ def mlflow(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def changes(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+def changes(context, trial, result):
     if trial.attempt.number == 1:
         trial.set_config({**trial.config, "lr": 9})
         return "PAUSE"
     return "CONTINUE"
 
 
-def test_mlflow_gets_parameters_once_and_a_changed_one_as_a_tag(mlflow: Server) -> None:
+def test_mlflow_gets_parameters_once_and_a_changed_one_as_a_tag(mlflow):
     callback = MLflowLoggerCallback("uri", registry_uri="registry", tags={"t": 1}, tracking_token="secret")
     space = {"lr": 0.5, "odd name!": "x" * 900}
     (result,) = fit(train, space, callbacks=[callback], scheduler=deciding(changes))
@@ -410,7 +400,7 @@ def test_mlflow_gets_parameters_once_and_a_changed_one_as_a_tag(mlflow: Server) 
 
 
 @pytest.mark.parametrize(("fails", "status"), [(True, "FAILED"), (False, "FINISHED")])
-def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow: Server, fails: bool, status: str) -> None:
+def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow, fails, status):
     callback = MLflowLoggerCallback(experiment_name="mine", save_artifact=True, log_params_on_trial_end=True)
     (result,) = fit(train, {"fails": fails}, callbacks=[callback])
     calls = [call for call in mlflow.calls if call[0] in ("client.log_artifacts", "client.set_terminated")]
@@ -420,13 +410,13 @@ def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow: Server, 
     assert mlflow.experiments == {"mine": "mine at None"}
 
 
-def test_mlflow_has_one_client_for_all_trials(mlflow: Server) -> None:
+def test_mlflow_has_one_client_for_all_trials(mlflow):
     fit(train, num_samples=3, callbacks=[MLflowLoggerCallback()])
     assert len(named(mlflow.calls, "client")) == 1
     assert len(mlflow.runs) == 3
 
 
-def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow: Server) -> None:
+def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow):
     setup_mlflow({"lr": 1}, run_name="mine")
     assert named(mlflow.calls, "mlflow.start_run") == [
         {"experiment_id": "Default at None", "run_name": "mine", "tags": {}}
@@ -434,14 +424,14 @@ def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow: Server) 
     assert named(mlflow.calls, "mlflow.log_params") == [{"lr": "1"}]
 
 
-def test_mlflow_puts_the_token_of_the_process_back(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_puts_the_token_of_the_process_back(mlflow, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "before")
     fit(train, callbacks=[MLflowLoggerCallback(tracking_token="secret")])
     assert os.environ["MLFLOW_TRACKING_TOKEN"] == "before"
 
 
-def test_setup_mlflow_continues_the_run_of_an_earlier_attempt_if_there_is_one(mlflow: Server) -> None:
-    def trains(config: dict[str, Any]) -> None:
+def test_setup_mlflow_continues_the_run_of_an_earlier_attempt_if_there_is_one(mlflow):
+    def trains(config):
         attempt = tune.get_context().get_attempt()
         if attempt == 3:  # the second attempt was the first one that began a run
             mlflow.create_run("run", {"minitune.trial": tune.get_context().get_trial_id()}, "the name")
@@ -457,18 +447,18 @@ def test_setup_mlflow_continues_the_run_of_an_earlier_attempt_if_there_is_one(ml
     assert third == {"run_id": "run0"}
 
 
-def test_mlflow_takes_the_experiment_that_another_run_has_just_created(mlflow: Server) -> None:
-    def create_too_late(name: str, place: str | None) -> str:
+def test_mlflow_takes_the_experiment_that_another_run_has_just_created(mlflow):
+    def create_too_late(name, place):
         mlflow.experiments[name] = "by another run"
         raise RuntimeError("it exists")
 
-    mlflow.create = create_too_late  # type: ignore[method-assign]
+    mlflow.create = create_too_late
     fit(train, callbacks=[MLflowLoggerCallback()])
     ((experiment, _, _),) = named(mlflow.calls, "create_run")
     assert experiment == "by another run"
 
 
-def test_mlflow_takes_the_run_of_a_trial_up_again(mlflow: Server) -> None:
+def test_mlflow_takes_the_run_of_a_trial_up_again(mlflow):
     cut(train, {"lr": 0.5}, results=1, callbacks=[MLflowLoggerCallback()])
     resume(train, callbacks=[MLflowLoggerCallback()])
     assert len(mlflow.runs) == 1
@@ -476,10 +466,10 @@ def test_mlflow_takes_the_run_of_a_trial_up_again(mlflow: Server) -> None:
     assert named(mlflow.calls, "client.set_terminated") == [("run0", "KILLED"), ("run0", "FINISHED")]
 
 
-def test_setup_mlflow_begins_the_run_of_the_trial(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_mlflow_begins_the_run_of_the_trial(mlflow, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "before")
 
-    def trains(config: dict[str, Any]) -> None:
+    def trains(config):
         setup_mlflow(config, tracking_uri="uri", tracking_token="token", tags={"t": 2}, artifact_location="/a")
         tune.report({"token": os.environ["MLFLOW_TRACKING_TOKEN"]})
         if config["fails"]:

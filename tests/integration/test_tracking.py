@@ -1,20 +1,17 @@
 """The callbacks for experiment trackers, with a tracker in memory instead of a package."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import pickle
 import sys
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import CutAfter, PauseOnce, fit, report_n, resume
 
 import minitune as tune
-from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_in, plain_config
+from minitune.integration._tracking import RecordEnd, TrackerCallback, begins_with, numbers_in, plain_config
 
 
 class Memory(TrackerCallback):
@@ -22,30 +19,30 @@ class Memory(TrackerCallback):
 
     tracker = "memory"
 
-    def __init__(self, upload_timeout: float = 60.0) -> None:
+    def __init__(self, upload_timeout=60.0):
         super().__init__(upload_timeout)
-        self.told: list[tuple[Any, ...]] = []
-        self.threads: set[str] = set()
+        self.told = []
+        self.threads = set()
 
-    def open(self, facts: TrialFacts) -> str:
+    def open(self, facts):
         self.threads.add(threading.current_thread().name)
         self.told.append(("open", facts.trial_id, facts.is_new, facts.config))
         return facts.trial_id
 
-    def restart(self, record: str, facts: TrialFacts) -> None:
+    def restart(self, record, facts):
         self.told.append(("restart", record))
 
-    def write(self, record: str, step: int, result: dict[str, Any]) -> None:
+    def write(self, record, step, result):
         self.told.append(("write", record, step, result["n"]))
 
-    def close(self, record: str, facts: TrialFacts, end: RecordEnd) -> None:
+    def close(self, record, facts, end):
         self.told.append(("close", record, end.name))
 
-    def verbs(self) -> list[str]:
+    def verbs(self):
         return [event[0] for event in self.told]
 
 
-def test_a_trial_that_pauses_has_one_record_written_on_another_thread() -> None:
+def test_a_trial_that_pauses_has_one_record_written_on_another_thread():
     memory = Memory()
     space = {"a": {"b": 3}, "f": print}
     (result,) = fit(report_n(3), space, callbacks=[memory], scheduler=PauseOnce())
@@ -58,15 +55,15 @@ def test_a_trial_that_pauses_has_one_record_written_on_another_thread() -> None:
     assert "minitune-memory" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_total_of_timesteps_that_is_no_number_ends_no_run() -> None:
+def test_a_total_of_timesteps_that_is_no_number_ends_no_run():
     memory = Memory()
     grid = fit(report_n(2, timesteps_total=float("nan")), callbacks=[memory])
     assert grid.num_terminated == 1
     assert [event[2] for event in memory.told if event[0] == "write"] == [1, 2]
 
 
-def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on() -> None:
-    def fail(config: dict[str, Any]) -> None:
+def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on():
+    def fail(config):
         tune.report({"n": 1})
         raise ValueError("no")
 
@@ -76,7 +73,7 @@ def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on() -> None:
     assert memory.told[-1][2] == "FAILED"
 
 
-def test_a_restored_run_takes_its_record_up_again() -> None:
+def test_a_restored_run_takes_its_record_up_again():
     memory = Memory()
     with pytest.raises(tune.TuneError):
         fit(report_n(4), callbacks=[CutAfter(2), memory])
@@ -90,22 +87,22 @@ def test_a_restored_run_takes_its_record_up_again() -> None:
 class Opener(tune.Callback):
     """Lets the tracker continue when all trials have ended."""
 
-    def __init__(self, gate: threading.Event) -> None:
+    def __init__(self, gate):
         self.gate = gate
 
-    def on_experiment_end(self, trials: list[tune.Trial], **info: Any) -> None:
+    def on_experiment_end(self, trials, **info):
         self.gate.set()
 
 
-def test_a_tracker_that_hangs_does_not_hold_up_the_run() -> None:
+def test_a_tracker_that_hangs_does_not_hold_up_the_run():
     gate = threading.Event()
 
     class Slow(Memory):
-        def open(self, facts: TrialFacts) -> str:
+        def open(self, facts):
             gate.wait()
             return super().open(facts)
 
-        def __getstate__(self) -> dict[str, Any]:
+        def __getstate__(self):
             return {}
 
     slow = Slow()
@@ -114,15 +111,15 @@ def test_a_tracker_that_hangs_does_not_hold_up_the_run() -> None:
     assert slow.verbs().count("write") == 9
 
 
-def test_the_end_of_a_run_waits_no_longer_than_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_a_run_waits_no_longer_than_it_is_told(caplog):
     gate = threading.Event()
 
     class Stuck(Memory):
-        def write(self, record: str, step: int, result: dict[str, Any]) -> None:
+        def write(self, record, step, result):
             gate.wait()
             super().write(record, step, result)
 
-        def __getstate__(self) -> dict[str, Any]:
+        def __getstate__(self):
             return {}
 
     caplog.set_level(logging.INFO, "minitune")
@@ -138,11 +135,11 @@ def test_the_end_of_a_run_waits_no_longer_than_it_is_told(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("at", ["open", "write", "restart", "close"])
-def test_a_tracker_that_fails_costs_one_warning(at: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tracker_that_fails_costs_one_warning(at, caplog):
     class Failing(Memory):
         pass
 
-    def fails(self: Any, *args: Any) -> None:
+    def fails(self, *args):
         raise OSError("no\nnetwork")
 
     setattr(Failing, at, fails)
@@ -158,7 +155,7 @@ def test_a_tracker_that_fails_costs_one_warning(at: str, caplog: pytest.LogCaptu
         assert callback.verbs().count("close") == 3
 
 
-def test_a_tracker_is_saved_without_its_thread_and_works_again() -> None:
+def test_a_tracker_is_saved_without_its_thread_and_works_again():
     memory = pickle.loads(pickle.dumps(Memory(7)))
     assert memory._upload_timeout_s == 7
     memory._put("a", "end", RecordEnd.FINISHED)
@@ -166,14 +163,14 @@ def test_a_tracker_is_saved_without_its_thread_and_works_again() -> None:
     assert memory._thread is None
 
 
-def test_trackers_get_the_numbers_of_a_result() -> None:
+def test_trackers_get_the_numbers_of_a_result():
     result = {"loss": 1, "on": True, "text": "a", "list": [1], "config/x": 2, "done": True, "nan": float("nan")}
     assert list(numbers_in(result)) == ["loss", "on", "nan"]
     assert begins_with("a/b", ("a",))
     assert not begins_with("ab", ("a",))
 
 
-def test_trackers_get_the_configuration_as_plain_values() -> None:
+def test_trackers_get_the_configuration_as_plain_values():
     scalar = SimpleNamespace(shape=(), item=lambda: 3)
     config = {"size": scalar, "net": {"layers": [1, 2]}, "none": None}
     assert plain_config(config) == {"size": 3, "net/layers": "[1, 2]", "none": None}
@@ -193,9 +190,7 @@ CALLBACKS = [
 
 
 @pytest.mark.parametrize(("path", "name", "package"), CALLBACKS)
-def test_a_package_that_is_not_there_is_named_with_the_way_to_install_it(
-    path: str, name: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_is_not_there_is_named_with_the_way_to_install_it(path, name, package, monkeypatch):
     made = getattr(importlib.import_module(f"minitune.{path}"), name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"{name}.* needs {package}.*pip install {package}$"):

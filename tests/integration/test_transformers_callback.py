@@ -1,27 +1,24 @@
 """The callback for the `Trainer` of Transformers, called as the library calls it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from kit import fit, stand_ins
 
-LIBRARY: dict[str, dict[str, Any]] = {
+LIBRARY = {
     "transformers": {},
     "transformers.trainer_callback": {"TrainerCallback": type("TrainerCallback", (), {})},
     "transformers.trainer_utils": {"get_last_checkpoint": lambda directory: max(Path(directory).iterdir())},
 }
 
 
-def test_each_save_is_reported_with_the_last_metrics_and_a_copy_of_what_was_saved(tmp_path: Path) -> None:
+def test_each_save_is_reported_with_the_last_metrics_and_a_copy_of_what_was_saved(tmp_path):
     output = tmp_path / "output"
     with stand_ins(LIBRARY, "minitune.integration.transformers") as module:
 
-        def train(config: dict[str, Any]) -> None:
-            log: list[dict[str, Any]] = []
+        def train(config):
+            log = []
             for step in (1, 2):
                 log += [{"loss": 2.0 / step, "step": step}, {"eval_loss": 1.0 / step, "step": step}]
                 saved = output / f"checkpoint-{step}"

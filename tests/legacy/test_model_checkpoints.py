@@ -1,14 +1,10 @@
 """The checkpoints of `ray.train` with one model, with stand-ins for the libraries."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import stand_ins
@@ -26,10 +22,10 @@ from minitune.legacy.model_checkpoints import (
 class Model:
     """A model of Keras, LightGBM or xgboost: a text in a file."""
 
-    def __init__(self, text: str = "", model_file: str | None = None):
+    def __init__(self, text="", model_file=None):
         self.text = text if model_file is None else Path(model_file).read_text()
 
-    def save(self, path: str) -> None:
+    def save(self, path):
         Path(path).write_text(self.text)
 
     save_model = save
@@ -38,28 +34,28 @@ class Model:
 class Module:
     """A module of PyTorch."""
 
-    def __init__(self) -> None:
-        self.state: Any = None
+    def __init__(self):
+        self.state = None
 
-    def load_state_dict(self, state: Any) -> None:
+    def load_state_dict(self, state):
         self.state = state
 
 
-HELD: dict[bytes, Any] = {}
+HELD = {}
 
 
-def torch_save(value: Any, file: Any) -> None:
+def torch_save(value, file):
     name = str(len(HELD)).encode()
     HELD[name] = value
     file.write(name)
 
 
-def torch_load(path: str, map_location: str, weights_only: bool) -> Any:
+def torch_load(path, map_location, weights_only):
     assert (map_location, weights_only) == ("cpu", False), "it may be read where there is no GPU, and hold any module"
     return HELD[Path(path).read_bytes()]
 
 
-LIBRARIES: dict[str, dict[str, Any]] = {
+LIBRARIES = {
     "torch": {"save": torch_save, "load": torch_load, "nn": SimpleNamespace(Module=Module)},
     "keras": {"saving": SimpleNamespace(load_model=lambda path: Model(model_file=path))},
     "xgboost": {"Booster": Model},
@@ -68,7 +64,7 @@ LIBRARIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def libraries() -> Iterator[None]:
+def libraries():
     with stand_ins(LIBRARIES):
         yield
 
@@ -81,9 +77,7 @@ def libraries() -> Iterator[None]:
         (LightGBMCheckpoint, "model.txt", "model.bin"),
     ],
 )
-def test_a_model_is_saved_in_one_file_and_loaded_by_its_stem(
-    kind: type[Any], name: str, also: str, tmp_path: Path
-) -> None:
+def test_a_model_is_saved_in_one_file_and_loaded_by_its_stem(kind, name, also, tmp_path):
     checkpoint = kind.from_model(Model("a"), path=tmp_path)
     assert (checkpoint.path, os.listdir(tmp_path)) == (str(tmp_path), [name])
     assert checkpoint.get_model().text == "a"
@@ -97,7 +91,7 @@ def test_a_model_is_saved_in_one_file_and_loaded_by_its_stem(
         kind.from_model(Model("a"), preprocessor=1)
 
 
-def test_a_temporary_directory_lives_as_long_as_its_checkpoint(tmp_path: Path) -> None:
+def test_a_temporary_directory_lives_as_long_as_its_checkpoint(tmp_path):
     checkpoint = LightGBMCheckpoint.from_model(Model("a"))
     path = checkpoint.path
     assert os.listdir(path) == ["model.txt"]
@@ -109,7 +103,7 @@ def test_a_temporary_directory_lives_as_long_as_its_checkpoint(tmp_path: Path) -
     assert os.listdir(tmp_path) == ["model.txt"], "the user's own directory stays"
 
 
-def test_weights_of_pytorch_need_a_module_and_a_module_needs_none() -> None:
+def test_weights_of_pytorch_need_a_module_and_a_module_needs_none():
     module = Module()
     assert TorchCheckpoint.from_model(module).get_model() is module
     assert TorchCheckpoint.from_model(module).get_model(Module()) is module
@@ -123,7 +117,7 @@ def test_weights_of_pytorch_need_a_module_and_a_module_needs_none() -> None:
         TorchCheckpoint.from_state_dict({}, preprocessor=1)
 
 
-def test_a_checkpoint_without_a_kind_saves_nothing(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_kind_saves_nothing(tmp_path):
     with pytest.raises(NotImplementedError):
         _ModelCheckpoint.from_model(1, path=tmp_path)
 
@@ -131,7 +125,7 @@ def test_a_checkpoint_without_a_kind_saves_nothing(tmp_path: Path) -> None:
 class Generator:
     """A generator of numpy, with the methods of the new one or of the old one."""
 
-    def __init__(self, seed: Any, *methods: str):
+    def __init__(self, seed, *methods):
         self.seed = seed
         for method in methods:
             setattr(self, method, lambda *args, name=method: (name, *args))
@@ -141,7 +135,7 @@ class RandomState(Generator):
     pass
 
 
-def test_a_generator_of_old_has_the_methods_of_the_new_one() -> None:
+def test_a_generator_of_old_has_the_methods_of_the_new_one():
     random = SimpleNamespace(RandomState=RandomState, default_rng=lambda seed: Generator(seed, "integers", "random"))
     with stand_ins({"numpy": {"random": random}}, "minitune.legacy.random_state") as module:
         kind = module._BackwardsCompatibleNumpyRng
@@ -156,7 +150,7 @@ def test_a_generator_of_old_has_the_methods_of_the_new_one() -> None:
                 getattr(empty, name)
 
 
-def test_verbosities_of_ray_tune_have_names_and_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+def test_verbosities_of_ray_tune_have_names_and_no_effect(caplog):
     module = importlib.import_module("minitune.legacy.verbosity")
     assert [module.get_air_verbosity(number) for number in (0, 1, 2)] == list(module.AirVerbosity)
     assert [module.get_air_verbosity(other) for other in (-1, 3, None, "1")] == [None] * 4

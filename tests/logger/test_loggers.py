@@ -1,7 +1,5 @@
 """The files of the loggers, byte by byte where it matters."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import json
@@ -9,15 +7,12 @@ import math
 import os
 import pickle
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, make_trial, run_trial
 
 from minitune.error import DiskError
-from minitune.experiment.trial import Trial
 from minitune.logger import (
     CSVLoggerCallback,
     JsonLoggerCallback,
@@ -31,11 +26,11 @@ from minitune.logger.logger import step_of
 class Odd:
     """An object whose `repr` and `shape` raise."""
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         raise RuntimeError("no text")
 
     @property
-    def shape(self) -> Any:
+    def shape(self):
         raise RuntimeError("no shape")
 
 
@@ -44,43 +39,43 @@ class Scalar:
 
     shape = ()
 
-    def __init__(self, value: float):
+    def __init__(self, value):
         self.value = value
 
-    def item(self) -> float:
+    def item(self):
         return self.value
 
-    def __str__(self) -> str:
+    def __str__(self):
         return str(self.value)
 
 
-def nested(depth: int) -> dict[str, Any]:
-    inner: dict[str, Any] = {"leaf": 1}
+def nested(depth):
+    inner = {"leaf": 1}
     for _ in range(depth):
         inner = {"in": inner}
     return inner
 
 
-def strict_load(line: str) -> Any:
-    def refuse(word: str) -> Any:
+def strict_load(line):
+    def refuse(word):
         raise AssertionError(f"{word} is no JSON")
 
     return json.loads(line, parse_constant=refuse)
 
 
-def log(logger: LoggerCallback, trial: Trial, result: dict[str, Any]) -> None:
+def log(logger, trial, result):
     logger.on_trial_result(iteration=0, trials=[trial], trial=trial, result=result)
 
 
-def start(logger: LoggerCallback, trial: Trial) -> None:
+def start(logger, trial):
     logger.on_trial_start(iteration=0, trials=[trial], trial=trial)
 
 
-def end(logger: LoggerCallback, trial: Trial) -> None:
+def end(logger, trial):
     logger.on_trial_complete(iteration=0, trials=[trial], trial=trial)
 
 
-def write(logger: LoggerCallback, trial: Trial, *results: dict[str, Any]) -> None:
+def write(logger, trial, *results):
     """A whole trial with these results."""
     start(logger, trial)
     for result in results:
@@ -89,15 +84,15 @@ def write(logger: LoggerCallback, trial: Trial, *results: dict[str, Any]) -> Non
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
+def trial(tmp_path):
     return make_trial(config={"lr": 0.1, "arch": {"layers": 3}}, experiment_path=str(tmp_path))
 
 
-def lines(trial: Trial) -> list[Any]:
+def lines(trial):
     return [strict_load(line) for line in Path(trial.local_path, "result.json").read_text("ascii").splitlines()]
 
 
-def table(trial: Trial) -> list[dict[str, str]]:
+def table(trial):
     with open(Path(trial.local_path, "progress.csv"), newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert {len(row) for row in rows} == {len(rows[0])}, "every row has all columns"
@@ -107,7 +102,7 @@ def table(trial: Trial) -> list[dict[str, str]]:
 # -- json ------------------------------------------------------------------------------------------------------------
 
 
-def test_result_json_has_one_line_per_report_in_the_order_of_the_keys(trial: Trial) -> None:
+def test_result_json_has_one_line_per_report_in_the_order_of_the_keys(trial):
     write(
         JsonLoggerCallback(),
         trial,
@@ -121,7 +116,7 @@ def test_result_json_has_one_line_per_report_in_the_order_of_the_keys(trial: Tri
     )
 
 
-def test_a_line_is_in_the_file_before_the_next_report(trial: Trial) -> None:
+def test_a_line_is_in_the_file_before_the_next_report(trial):
     logger = JsonLoggerCallback()
     start(logger, trial)
     log(logger, trial, {"loss": 1})
@@ -129,12 +124,12 @@ def test_a_line_is_in_the_file_before_the_next_report(trial: Trial) -> None:
     end(logger, trial)
 
 
-def test_json_holds_any_report(trial: Trial) -> None:
-    cycle: list[Any] = []
+def test_json_holds_any_report(trial):
+    cycle = []
     cycle.append(cycle)
     logger = JsonLoggerCallback()
     start(logger, trial)
-    reports: list[tuple[Any, Callable[[Any], bool]]] = [
+    reports = [
         (math.nan, lambda v: v is None),
         (math.inf, lambda v: v == "Infinity"),
         (-math.inf, lambda v: v == "-Infinity"),
@@ -169,13 +164,13 @@ def test_json_holds_any_report(trial: Trial) -> None:
         assert fits(line["value"]), (type(value), line["value"])
 
 
-def test_a_retry_and_a_new_driver_append(trial: Trial) -> None:
+def test_a_retry_and_a_new_driver_append(trial):
     for logger in (first := JsonLoggerCallback(), first, JsonLoggerCallback()):
         write(logger, trial, {"loss": 1})
     assert len(lines(trial)) == 3
 
 
-def test_a_logger_goes_on_after_the_end_of_a_run(trial: Trial) -> None:
+def test_a_logger_goes_on_after_the_end_of_a_run(trial):
     """As one does that is passed to two runs, of which the second resumes the first."""
     for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
         for loss in (1, 2):
@@ -186,7 +181,7 @@ def test_a_logger_goes_on_after_the_end_of_a_run(trial: Trial) -> None:
     assert [row["loss"] for row in table(trial)] == ["1", "2"]
 
 
-def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
+def test_a_torn_last_line_is_cut_off_at_the_next_start(trial):
     for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
         write(logger, trial, {"loss": 1})
     for name in ("result.json", "progress.csv"):
@@ -198,7 +193,7 @@ def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
     assert [row["loss"] for row in table(trial)] == ["1", "3"]
 
 
-def test_params_are_written_at_each_start(trial: Trial) -> None:
+def test_params_are_written_at_each_start(trial):
     logger = JsonLoggerCallback()
     trial.config = {"b": math.nan, "a": print, "c": {"z": 1, "y": (1, 2)}}
     write(logger, trial)
@@ -213,7 +208,7 @@ def test_params_are_written_at_each_start(trial: Trial) -> None:
     assert not pickled.exists()  # JSON holds this configuration exactly
 
 
-def test_params_have_the_references_of_large_values(trial: Trial) -> None:
+def test_params_have_the_references_of_large_values(trial):
     trial.config = {"lr": 1, "data": "x" * 1000}
     trial.recorded_config = {"lr": 1, "data": "a reference"}
     logger = JsonLoggerCallback()
@@ -242,9 +237,7 @@ def test_params_have_the_references_of_large_values(trial: Trial) -> None:
     ],
     ids=str,
 )
-def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(
-    config: dict[str, Any], is_exact: bool, trial: Trial
-) -> None:
+def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(config, is_exact, trial):
     trial.config = config
     write(JsonLoggerCallback(), trial)
     pickled = Path(trial.local_path, "params.pkl")
@@ -258,7 +251,7 @@ def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(
 
 
 @pytest.mark.parametrize("left", [b"", b'{"lr'])
-def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(trial: Trial, left: bytes) -> None:
+def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(trial, left):
     trial.config = {"x": (1, 2), "y": 3}
     trial.init_local_path()
     paths = [Path(trial.local_path, name) for name in ("params.json", "params.pkl")]
@@ -273,9 +266,9 @@ def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(t
     assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # even if others could write the old file
 
 
-def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None:
+def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial):
     class Stuck:
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             raise RuntimeError("never")
 
     logger = JsonLoggerCallback()
@@ -286,9 +279,7 @@ def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None
 
 
 @pytest.mark.parametrize(("kind", "name"), [(JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")])
-def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(
-    kind: Callable[[], LoggerCallback], name: str, trial: Trial, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(kind, name, trial, caplog):
     logger = pickle.loads(pickle.dumps(kind()))
     write(logger, trial, {"a": 1})
     assert "1" in Path(trial.local_path, name).read_text()
@@ -299,7 +290,7 @@ def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(
 # -- csv ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_flat_and_has_no_config(trial: Trial) -> None:
+def test_a_table_is_flat_and_has_no_config(trial):
     write(
         CSVLoggerCallback(),
         trial,
@@ -311,12 +302,12 @@ def test_a_table_is_flat_and_has_no_config(trial: Trial) -> None:
 @pytest.mark.parametrize(
     ("text", "cell"), [("a\rb", "a\\rb"), ("a\nb", "a\\nb"), ("a\r\nb", "a\\r\\nb"), ("a\0b", "a\\0b")]
 )
-def test_a_row_is_one_line_whatever_its_text(trial: Trial, text: str, cell: str) -> None:
+def test_a_row_is_one_line_whatever_its_text(trial, text, cell):
     write(CSVLoggerCallback(), trial, {"text": text})
     assert Path(trial.local_path, "progress.csv").read_bytes().decode() == f"text\n{cell}\n"
 
 
-def test_a_trial_without_reports_has_no_table(trial: Trial) -> None:
+def test_a_trial_without_reports_has_no_table(trial):
     logger = CSVLoggerCallback()
     write(logger, trial)
     assert not os.path.exists(os.path.join(trial.local_path, "progress.csv"))
@@ -326,7 +317,7 @@ def test_a_trial_without_reports_has_no_table(trial: Trial) -> None:
     assert table(trial) == [{"a": "1"}], "a report without metrics is no row"
 
 
-def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) -> None:
+def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial):
     write(
         CSVLoggerCallback(),
         trial,
@@ -345,7 +336,7 @@ def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) ->
     ]
 
 
-def test_the_first_new_column_is_there_at_once(trial: Trial) -> None:
+def test_the_first_new_column_is_there_at_once(trial):
     logger = CSVLoggerCallback()
     start(logger, trial)
     log(logger, trial, {"a": 1})
@@ -354,11 +345,11 @@ def test_the_first_new_column_is_there_at_once(trial: Trial) -> None:
     end(logger, trial)
 
 
-def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
+def test_new_columns_cost_few_rewritings(trial):
     logger = CSVLoggerCallback()
     start(logger, trial)
     path = Path(trial.local_path, "progress.csv")
-    inodes: dict[int, Any] = {}
+    inodes = {}
     for number in range(600):
         log(logger, trial, {"step": number, f"extra{number // 2}": number})
         if path.stat().st_ino not in inodes:
@@ -373,7 +364,7 @@ def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
     assert len(rows[0]) == 301
 
 
-def test_late_values_are_there_when_the_run_ends_before_its_trial(trial: Trial) -> None:
+def test_late_values_are_there_when_the_run_ends_before_its_trial(trial):
     logger = CSVLoggerCallback()
     start(logger, trial)
     for number, late in enumerate(({}, {"b": 1}, {"c": 2})):
@@ -385,16 +376,14 @@ def test_late_values_are_there_when_the_run_ends_before_its_trial(trial: Trial) 
 
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-def test_a_directory_that_was_removed_during_a_run_is_not_made_again(
-    make: Any, trial: Trial, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_directory_that_was_removed_during_a_run_is_not_made_again(make, trial, caplog):
     trial.attempt.number = 1
     write(make(), trial, {"loss": 1}, {"loss": 2})
     assert not os.path.exists(trial.local_path)
     assert caplog.text.count("could not be written (No such file or directory") > 0
 
 
-def test_a_new_driver_reads_the_header_back(trial: Trial) -> None:
+def test_a_new_driver_reads_the_header_back(trial):
     first, second = CSVLoggerCallback(), CSVLoggerCallback()
     write(first, trial, {"a": 1, 'odd, "name"': 2})
     write(second, trial, {'odd, "name"': 4, "a": 3, "new": 5})
@@ -404,7 +393,7 @@ def test_a_new_driver_reads_the_header_back(trial: Trial) -> None:
     ]
 
 
-def test_a_retry_keeps_rows_and_late_values(trial: Trial) -> None:
+def test_a_retry_keeps_rows_and_late_values(trial):
     logger = CSVLoggerCallback()
     start(logger, trial)
     for number in range(5):
@@ -415,7 +404,7 @@ def test_a_retry_keeps_rows_and_late_values(trial: Trial) -> None:
     assert (rows[2]["b"], rows[4]["c"], rows[5]["c"]) == ("1", "2", "")
 
 
-def test_a_table_holds_any_report(trial: Trial) -> None:
+def test_a_table_holds_any_report(trial):
     logger = CSVLoggerCallback()
     start(logger, trial)
     values = [
@@ -453,13 +442,13 @@ def test_a_table_holds_any_report(trial: Trial) -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def open_descriptors() -> int:
+def open_descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-def test_two_hundred_live_trials_need_few_descriptors(make: Any, tmp_path: Path) -> None:
+def test_two_hundred_live_trials_need_few_descriptors(make, tmp_path):
     logger = make()
     trials = [make_trial(number, experiment_path=str(tmp_path)) for number in range(200)]
     before = open_descriptors()
@@ -478,7 +467,7 @@ def test_two_hundred_live_trials_need_few_descriptors(make: Any, tmp_path: Path)
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
 @pytest.mark.parametrize("how", ["complete", "error"])
-def test_files_are_closed_when_a_trial_ends(make: Any, how: str, trial: Trial) -> None:
+def test_files_are_closed_when_a_trial_ends(make, how, trial):
     logger = make()
     before = open_descriptors()
     start(logger, trial)
@@ -493,14 +482,12 @@ def test_files_are_closed_when_a_trial_ends(make: Any, how: str, trial: Trial) -
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC])
-def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(
-    make: Any, number: int, trial: Trial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(make, number, trial, caplog, monkeypatch):
     name = "result.json" if make is JsonLoggerCallback else "progress.csv"
     logger = make()
     start(logger, trial)
 
-    def refuse(descriptor: int, data: bytes) -> int:
+    def refuse(descriptor, data):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "write", refuse)
@@ -514,7 +501,7 @@ def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(
     end(logger, trial)
 
 
-def test_a_file_that_cannot_be_opened_is_warned_about_once(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_cannot_be_opened_is_warned_about_once(trial, caplog):
     for make, name in ((JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")):
         Path(trial.local_path, name).mkdir(parents=True)
         logger = make()
@@ -529,9 +516,7 @@ def test_a_file_that_cannot_be_opened_is_warned_about_once(trial: Trial, caplog:
 
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
-    make: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_for_which_there_is_no_space_is_not_there_in_part(make, trial, monkeypatch):
     logger = make()
     start(logger, trial)
     log(logger, trial, {"loss": 1})
@@ -539,7 +524,7 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
     write = os.write
     calls = []
 
-    def full(descriptor: int, data: bytes) -> int:
+    def full(descriptor, data):
         calls.append(data)
         if len(calls) > 1:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -557,7 +542,7 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
 # -- base and pretty_print -----------------------------------------------------------------------------------------
 
 
-def test_a_logger_leaves_plain_parameters_to_the_workers_and_writes_those_with_references(trial: Trial) -> None:
+def test_a_logger_leaves_plain_parameters_to_the_workers_and_writes_those_with_references(trial):
     logger = JsonLoggerCallback()
     path = Path(trial.local_path, "params.json")
     assert leave_parameters([logger], workers_write=True)
@@ -570,23 +555,23 @@ def test_a_logger_leaves_plain_parameters_to_the_workers_and_writes_those_with_r
     end(logger, trial)
 
 
-def test_a_users_logger_needs_five_methods(trial: Trial) -> None:
-    calls: list[Any] = []
+def test_a_users_logger_needs_five_methods(trial):
+    calls = []
 
     class Mine(LoggerCallback):
-        def log_trial_start(self, trial: Trial) -> None:
+        def log_trial_start(self, trial):
             calls.append("start")
 
-        def log_trial_restore(self, trial: Trial) -> None:
+        def log_trial_restore(self, trial):
             calls.append("restore")
 
-        def log_trial_save(self, trial: Trial) -> None:
+        def log_trial_save(self, trial):
             calls.append("save")
 
-        def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        def log_trial_result(self, iteration, trial, result):
             calls.append((iteration, result))
 
-        def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        def log_trial_end(self, trial, failed=False):
             calls.append(failed)
 
     logger, info = Mine(), {"iteration": 4, "trials": [trial], "trial": trial, "more": 1}
@@ -603,16 +588,16 @@ def test_a_users_logger_needs_five_methods(trial: Trial) -> None:
         *[(value, 4) for value in (None, 0, math.nan, math.inf, 10**400, "many", [1], Odd())],
     ],
 )
-def test_the_step_is_that_of_the_user_if_it_is_a_number(total: Any, step: int) -> None:
+def test_the_step_is_that_of_the_user_if_it_is_a_number(total, step):
     assert step_of({"timesteps_total": total, "training_iteration": 4}) == step
     assert step_of({"timesteps_total": total}) == (step if step != 4 else 0)
 
 
-def test_pretty_print_of_an_empty_result_is_empty() -> None:
+def test_pretty_print_of_an_empty_result_is_empty():
     assert pretty_print({}) == pretty_print({"config": {"lr": 1}}) == "{}\n"
 
 
-def test_pretty_print_is_sorted_and_leaves_out_long_values() -> None:
+def test_pretty_print_is_sorted_and_leaves_out_long_values():
     result = {
         "loss": 0.5,
         "config": {"lr": 1},

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from kit import fit, make_trial, report_n, stand_ins
 
 from minitune import grid_search
-from minitune.experiment.trial import Trial
 
 PREFIX = "ray/tune/"
 
@@ -23,79 +20,79 @@ class Writer:
 
     made: ClassVar[list[Writer]] = []
 
-    def __init__(self, directory: str, flush_secs: float, filename_suffix: str):
+    def __init__(self, directory, flush_secs, filename_suffix):
         assert os.path.isdir(directory)
         self.directory = directory
         self.suffix = filename_suffix
-        self.shown: list[tuple[Any, ...]] = []
-        self.hparams: list[Any] = []
+        self.shown = []
+        self.hparams = []
         self.flushed = 0
         self.is_closed = False
         self.file_writer = self
         self.made.append(self)
 
-    def add_scalar(self, name: str, value: Any, global_step: int) -> None:
+    def add_scalar(self, name, value, global_step):
         assert type(value) is float
         self._add("scalar", name, value, global_step)
 
-    def _add(self, kind: str, name: str, value: Any, step: int) -> None:
+    def _add(self, kind, name, value, step):
         assert not self.is_closed
         self.shown.append((kind, name.removeprefix(PREFIX), value, step))
 
-    def __getattr__(self, method: str) -> Any:
+    def __getattr__(self, method):
         if not method.startswith("add_"):
             raise AttributeError(method)
 
-        def add(name: str, value: Any, global_step: int, **options: Any) -> None:
+        def add(name, value, global_step, **options):
             if value == ["bad"]:
                 raise ValueError("no numbers")
             self._add(method.removeprefix("add_"), name, options or "", global_step)
 
         return add
 
-    def add_summary(self, summary: Any) -> None:
+    def add_summary(self, summary):
         self.hparams.append(summary)
 
-    def flush(self) -> None:
+    def flush(self):
         self.flushed += 1
 
-    def close(self) -> None:
+    def close(self):
         self.is_closed = True
 
 
-def hparams(hparam_dict: dict[str, Any], metric_dict: dict[str, Any]) -> list[Any]:
+def hparams(hparam_dict, metric_dict):
     if "refused" in hparam_dict:
         raise ValueError("not this one")
     return [hparam_dict, {name.removeprefix(PREFIX): value for name, value in metric_dict.items()}]
 
 
-LIBRARY: dict[str, dict[str, Any]] = {
+LIBRARY = {
     "tensorboardX": {"SummaryWriter": Writer},
     "tensorboardX.summary": {"hparams": hparams},
 }
 
 
 @pytest.fixture
-def module() -> Iterator[Any]:
+def module():
     Writer.made.clear()
     with stand_ins(LIBRARY, "minitune.logger.tensorboardx") as module:
         yield module
 
 
-def trial_in(tmp_path: Path, number: int = 0, **params: Any) -> Trial:
+def trial_in(tmp_path, number=0, **params):
     return make_trial(number, evaluated_params=params, experiment_path=str(tmp_path))
 
 
 class Array:
     """An array of so many dimensions."""
 
-    def __init__(self, dimensions: Any, size: int = 8):
+    def __init__(self, dimensions, size=8):
         self.ndim = dimensions
         self.size = size
         self.shape = (2,) * 3
 
 
-def test_numbers_are_written_at_their_step_and_lists_by_their_dimensions(module: Any, tmp_path: Path) -> None:
+def test_numbers_are_written_at_their_step_and_lists_by_their_dimensions(module, tmp_path):
     logger = module.TBXLoggerCallback()
     trial = trial_in(tmp_path)
     arrays = {"image": Array(3), "images": Array(4), "video": Array(5), "vector": Array(1), "empty": Array(3, size=0)}
@@ -125,18 +122,18 @@ def test_numbers_are_written_at_their_step_and_lists_by_their_dimensions(module:
     assert writer.flushed == 1, "a killed run has lost nothing"
 
 
-def test_what_cannot_be_shown_is_logged_once(module: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_shown_is_logged_once(module, tmp_path, caplog):
     logger = module.TBXLoggerCallback()
     for step in (1, 2):
         logger.log_trial_result(step, trial_in(tmp_path), {"bad": ["bad"], "training_iteration": step})
     assert caplog.messages == ["ray/tune/bad is not shown in TensorBoard: ValueError: no numbers"]
 
 
-def test_the_hyperparameters_come_at_the_end_with_the_last_numbers(module: Any, tmp_path: Path) -> None:
+def test_the_hyperparameters_come_at_the_end_with_the_last_numbers(module, tmp_path):
     class Scalar:
         shape = ()
 
-        def item(self) -> int:
+        def item(self):
             return 3
 
     logger = module.TBXLoggerCallback()
@@ -165,9 +162,7 @@ def test_the_hyperparameters_come_at_the_end_with_the_last_numbers(module: Any, 
     assert Writer.made[0].is_closed
 
 
-def test_hyperparameters_that_are_refused_are_logged(
-    module: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_hyperparameters_that_are_refused_are_logged(module, tmp_path, caplog):
     logger = module.TBXLoggerCallback()
     trial = trial_in(tmp_path, refused=1)
     logger.log_trial_result(1, trial, {"loss": 1})
@@ -177,9 +172,7 @@ def test_hyperparameters_that_are_refused_are_logged(
 
 
 @pytest.mark.parametrize(("params", "result"), [({}, {"loss": 1}), ({"x": 1}, None), ({"x": 1}, {"text": "a"})])
-def test_without_parameters_or_numbers_there_are_no_hyperparameters(
-    module: Any, tmp_path: Path, params: dict[str, Any], result: dict[str, Any] | None
-) -> None:
+def test_without_parameters_or_numbers_there_are_no_hyperparameters(module, tmp_path, params, result):
     logger = module.TBXLoggerCallback()
     trial = trial_in(tmp_path, **params)
     logger.log_trial_start(trial)
@@ -191,7 +184,7 @@ def test_without_parameters_or_numbers_there_are_no_hyperparameters(
     logger.log_trial_end(trial)  # a second end says nothing
 
 
-def test_each_attempt_has_a_file_of_its_own_in_their_order(module: Any, tmp_path: Path) -> None:
+def test_each_attempt_has_a_file_of_its_own_in_their_order(module, tmp_path):
     logger = module.TBXLoggerCallback()
     trial = trial_in(tmp_path, x=1)
     for step in (1, 2):
@@ -205,7 +198,7 @@ def test_each_attempt_has_a_file_of_its_own_in_their_order(module: Any, tmp_path
     assert first.hparams == second.hparams == [], "the trial has not ended"
 
 
-def test_few_files_are_open_at_a_time(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_files_are_open_at_a_time(module, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MAX_OPEN", 2)
     logger = module.TBXLoggerCallback()
     trials = [trial_in(tmp_path, number, x=number) for number in range(3)]
@@ -219,9 +212,7 @@ def test_few_files_are_open_at_a_time(module: Any, tmp_path: Path, monkeypatch: 
     assert all(writer.is_closed for writer in Writer.made)
 
 
-def test_a_directory_that_is_gone_costs_one_warning(
-    module: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_directory_that_is_gone_costs_one_warning(module, tmp_path, caplog):
     logger = module.TBXLoggerCallback()
     trial = trial_in(tmp_path)
     trial.begin_attempt(1)
@@ -233,9 +224,7 @@ def test_a_directory_that_is_gone_costs_one_warning(
     assert Writer.made == []
 
 
-def test_a_run_says_how_to_look_at_it_once_it_has_written(
-    module: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_says_how_to_look_at_it_once_it_has_written(module, tmp_path, capsys):
     logger = module.TBXLoggerCallback()
     assert logger.how_to_show() is None
     grid = fit(report_n(2), {"x": grid_search([1])}, name="my run", verbose=1, callbacks=[logger])
@@ -245,7 +234,7 @@ def test_a_run_says_how_to_look_at_it_once_it_has_written(
     assert writer.hparams[0] == {"x": 1}
 
 
-def test_without_the_library_the_way_to_install_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_way_to_install_it_is_told(monkeypatch):
     with stand_ins({}, "minitune.logger.tensorboardx") as module:
         monkeypatch.setitem(sys.modules, "tensorboardX", None)
         with pytest.raises(ImportError, match=r"TBXLoggerCallback needs tensorboardX .*: pip install tensorboardX"):

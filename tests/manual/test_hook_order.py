@@ -1,10 +1,7 @@
 """The manual's table of what plug-ins hear is what `take` tells them."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import Log, LoggingScheduler, LoggingSearcher
@@ -16,13 +13,12 @@ from minitune.driver.state import RunState
 from minitune.driver.transitions import take
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.search_algorithm import PlainExperiment, SearchGenerator
 from minitune.stopper import NoopStopper
 
 RUNS = [Transition.START, Transition.TRAIN]
-STEPS: dict[str, tuple[list[Transition], Transition, Ending | str]] = {
+STEPS = {
     "it pauses": (RUNS, Transition.PAUSE, ""),
     "it goes on after a pause": ([*RUNS, Transition.PAUSE], Transition.UNPAUSE, ""),
     "it ends while it runs": (RUNS, Transition.STOP, Ending.of(EndKind.DONE)),
@@ -37,20 +33,20 @@ STEPS: dict[str, tuple[list[Transition], Transition, Ending | str]] = {
 class LoggingCallback(Callback):
     """Logs its hooks about steps."""
 
-    def __init__(self, log: Log):
+    def __init__(self, log):
         self.log = log
 
-    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+    def on_trial_complete(self, iteration, trials, trial, **info):
         self.log.add("callbacks.on_trial_complete")
 
-    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+    def on_trial_recover(self, iteration, trials, trial, **info):
         self.log.add("callbacks.on_trial_recover")
 
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+    def on_trial_error(self, iteration, trials, trial, **info):
         self.log.add("callbacks.on_trial_error")
 
 
-def rows() -> dict[str, list[str]]:
+def rows():
     """The manual's table: by step, the hooks before it, the step, and the hooks after it."""
     page = (MANUAL / "extending.md").read_text(encoding="utf-8")
     table = page.partition("## What plug-ins hear")[2].partition("## ")[0]
@@ -63,7 +59,7 @@ def rows() -> dict[str, list[str]]:
     return found
 
 
-def told(name: str) -> list[str]:
+def told(name):
     """What plug-ins hear of a step, and when it is recorded."""
     log = Log()
     searcher = SearchGenerator(LoggingSearcher(log))
@@ -78,11 +74,11 @@ def told(name: str) -> list[str]:
     for earlier in before:
         state.move(trial, earlier, Ending.of(EndKind.DONE) if earlier is Transition.STOP else "")
     log.lines.clear()
-    recorder: Any = SimpleNamespace(status=lambda trial, why: log.add("the step"))
+    recorder = SimpleNamespace(status=lambda trial, why: log.add("the step"))
     take(state, hooks, recorder, trial, step, why)
     return [line if line == "the step" else line.split()[0] for line in log.lines]
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_the_manual_has_the_order_of_hooks_of_each_step(name: str) -> None:
+def test_the_manual_has_the_order_of_hooks_of_each_step(name):
     assert rows()[name] == told(name)

@@ -1,15 +1,11 @@
 """README.md and the manual are true: their examples run and print what is shown, and their links are valid."""
 
-from __future__ import annotations
-
 import ast
 import configparser
 import importlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from manual_pages import (
@@ -38,12 +34,12 @@ by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 @by_page
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the manual shows commands for bash")
-def test_examples_print_the_output_on_the_page(page: Path, tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_examples_print_the_output_on_the_page(page, tmp_path, bound_s):
     for printed in Home(tmp_path, bound_s(120)).run_page(page):
         assert printed.agrees, f"{printed.source}\nshown\n{printed.shown}\nbut printed was\n{printed.actual}"
 
 
-def test_examples_that_need_a_package_compile_and_import_names_that_exist() -> None:
+def test_examples_that_need_a_package_compile_and_import_names_that_exist():
     for page in pages():
         for block, _ in alone(page):
             assert block.package in OPTIONAL, f"{where(block)}: no test has {block.package!r}"
@@ -62,13 +58,13 @@ def test_examples_that_need_a_package_compile_and_import_names_that_exist() -> N
                         assert hasattr(imported, name), f"{where(block)}: {module} has no {name}"
 
 
-def test_every_package_that_an_example_needs_is_installed_for_it() -> None:
+def test_every_package_that_an_example_needs_is_installed_for_it():
     for package, directory in OPTIONAL.items():
         requirements = (ROOT / "tests" / "extras" / directory / "requirements.txt").read_text(encoding="utf-8")
         assert re.search(rf"^{package}(-cpu)?>=", requirements, flags=re.MULTILINE), package
 
 
-def test_no_block_is_left_out() -> None:
+def test_no_block_is_left_out():
     for page in pages():
         text = "".join(
             block.body
@@ -86,7 +82,7 @@ def test_no_block_is_left_out() -> None:
                 assert block.language in ("python", "console", "sh", "ini"), f"{where(block)}: {block.language!r}"
 
 
-def test_shell_scripts_and_units_have_no_syntax_error() -> None:
+def test_shell_scripts_and_units_have_no_syntax_error():
     for page in pages():
         for block in blocks(page):
             if block.language == "sh" and shutil.which("bash"):
@@ -98,20 +94,20 @@ def test_shell_scripts_and_units_have_no_syntax_error() -> None:
                 assert commands(block), f"{where(block)}: no command"
 
 
-def anchors(page: Path) -> list[str]:
+def anchors(page):
     """The headings of a page, as GitHub spells them in links."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
-def test_a_link_to_a_heading_is_not_ambiguous() -> None:
+def test_a_link_to_a_heading_is_not_ambiguous():
     for page in pages():
         headings = anchors(page)
         assert len(set(headings)) == len(headings), f"{page.name}: {sorted(headings)}"
 
 
-def test_links_lead_to_pages_and_headings_that_exist() -> None:
+def test_links_lead_to_pages_and_headings_that_exist():
     for page in pages():
         for target in LINK.findall(page.read_text(encoding="utf-8")):
             if target.startswith("https://"):
@@ -123,23 +119,23 @@ def test_links_lead_to_pages_and_headings_that_exist() -> None:
                 assert anchor in anchors(path), f"{page.name}: {target}; there are {sorted(anchors(path))}"
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert README.stat().st_size <= 9_000
 
 
-def test_a_page_has_at_most_1500_words() -> None:
+def test_a_page_has_at_most_1500_words():
     lengths = {page.name: len(page.read_text(encoding="utf-8").split()) for page in MANUAL.glob("*.md")}
     assert {name: words for name, words in lengths.items() if words > 1_500} == {}
 
 
-def test_readme_and_index_lead_to_every_page() -> None:
+def test_readme_and_index_lead_to_every_page():
     names = {page.name for page in MANUAL.glob("*.md")}
     for start, besides in ((README, set()), (MANUAL / "index.md", {"index.md"})):
         linked = {target.partition("#")[0].rpartition("/")[2] for target in LINK.findall(start.read_text("utf-8"))}
         assert names - besides <= linked, f"{start.name} does not lead to {sorted(names - besides - linked)}"
 
 
-def test_every_environment_variable_is_in_the_manual() -> None:
+def test_every_environment_variable_is_in_the_manual():
     settings = importlib.import_module("minitune.base.settings").SETTINGS
     text = (MANUAL / "environment.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`MINITUNE_(\w+)`", text))
@@ -147,12 +143,12 @@ def test_every_environment_variable_is_in_the_manual() -> None:
 
 
 @pytest.mark.parametrize(("page", "besides"), [(MANUAL / "command-line.md", set()), (README, {"demo"})])
-def test_every_command_is_in_the_table_of_commands(page: Path, besides: set[str]) -> None:
+def test_every_command_is_in_the_table_of_commands(page, besides):
     named = re.findall(r"^\| `minitune (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert set(named) >= set(importlib.import_module("minitune.commands.cli").COMMANDS) - besides
 
 
-def test_continuous_integration_runs_the_readmes_own_commands() -> None:
+def test_continuous_integration_runs_the_readmes_own_commands():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     shown = [line for block in blocks(README) if block.language == "sh" for line in block.body.splitlines()]
     for ending in ("-m pytest", "minitune demo"):
@@ -161,7 +157,7 @@ def test_continuous_integration_runs_the_readmes_own_commands() -> None:
         assert f"{line} || exit 1" in [line.strip() for line in script]
 
 
-def test_masks_hide_only_differences_between_runs() -> None:
+def test_masks_hide_only_differences_between_runs():
     first = "train_ab12c_00003  TERMINATED  127.0.0.1:4711  1.25e-05  total 1.62s in /home/a/runs/f_2026-01-02_03-04-05"
     second = "train_0f12e_00003 TERMINATED 10.0.0.1:17 1.25e-05  total 0.9s in /tmp/f_2027-01-02_13-04-05"
 
@@ -170,7 +166,7 @@ def test_masks_hide_only_differences_between_runs() -> None:
     assert masked(first) != masked(second.replace("_00003", "_00004"))
 
 
-def test_shown_output_is_all_of_it_or_its_end_and_dots_stand_for_lines() -> None:
+def test_shown_output_is_all_of_it_or_its_end_and_dots_stand_for_lines():
     printed = "one\ntwo\nthree\nfour\n"
     assert agree(printed, printed)
     assert agree("three\nfour", printed)
@@ -180,12 +176,12 @@ def test_shown_output_is_all_of_it_or_its_end_and_dots_stand_for_lines() -> None
     assert not agree("four\n...\none", printed)
 
 
-def test_the_example_of_the_readme_is_a_script_of_its_own() -> None:
+def test_the_example_of_the_readme_is_a_script_of_its_own():
     assert [block.package for block, _ in alone(README)] == ["scikit-learn"]
     assert [len(parts) for parts in scripts_of(MANUAL / "results.md")] == [6]
 
 
-def test_a_block_knows_its_kind(tmp_path: Path) -> None:
+def test_a_block_knows_its_kind(tmp_path):
     assert Block(tmp_path, 1, "python", "# train.py\nx = 1\n").file_name == "train.py"
     assert Block(tmp_path, 1, "python", "# needs torch\nimport torch\n").package == "torch"
     assert Block(tmp_path, 1, "python", "x = 1\n").is_script

@@ -1,12 +1,8 @@
 """The arguments, commands and options that the texts name in backticks exist."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from manual_pages import pages
@@ -18,13 +14,13 @@ CALL = re.compile(r"(?<!\w)(\w+)\(([^()]*)")
 by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 
-def spans(page: Path) -> list[str]:
+def spans(page):
     """The texts in backticks of a page, outside of blocks."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"`([^`]+)`", text)
 
 
-def public(name: str) -> Any:
+def public(name):
     """The public class or function of that name, or None."""
     for module in map(importlib.import_module, MODULES):
         if name in module.__all__:
@@ -32,7 +28,7 @@ def public(name: str) -> Any:
     return None
 
 
-def test_arguments_are_those_of_the_signature() -> None:
+def test_arguments_are_those_of_the_signature():
     for page in pages():
         for span in spans(page):
             for name, arguments in CALL.findall(span):
@@ -43,7 +39,7 @@ def test_arguments_are_those_of_the_signature() -> None:
                     assert not unknown, f"{page.name}: {span}: {name} does not take {unknown}"
 
 
-def test_commands_have_the_options_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_have_the_options_that_are_named(capsys):
     for page in pages():
         for span in spans(page):
             if not span.startswith("minitune "):

@@ -1,7 +1,5 @@
 """The pictures and listings of README.md and the manual match the screen, the journal and the source."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json
@@ -10,11 +8,8 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from manual_pages import MANUAL, PICTURES, ROOT, blocks
 
 import minitune
@@ -27,13 +22,13 @@ HOW_IT_WORKS = MANUAL / "how-it-works.md"
 RECORDS = MANUAL / "records.md"
 
 
-def picture(page: Path, name: str) -> str:
+def picture(page, name):
     """The picture of that name in a page."""
     (body,) = [block.body for block in blocks(page) if block.language == "text" and PICTURES[name] in block.body]
     return body
 
 
-def shape(line: str) -> str:
+def shape(line):
     """A line of the live view without figures, ids, widths and the length of the bar. Which states are counted in one
     line depends on the moment.
     """
@@ -44,9 +39,7 @@ def shape(line: str) -> str:
     return " ".join(line.split())
 
 
-def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(tmp_path, monkeypatch):
     from output.terminal import Terminal  # beside the tests of what is shown
 
     monkeypatch.chdir(tmp_path)
@@ -60,7 +53,7 @@ def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
         assert shape(line) in drawn, "\n".join(["no such line was drawn:", line, *sorted(drawn)])
 
 
-def line_of(record: dict[str, Any]) -> str | None:
+def line_of(record):
     """One line of the manual's story for a record of the journal."""
     kind, checkpoint = record["type"], record.get("checkpoint")
     if kind == "trial":
@@ -75,7 +68,7 @@ def line_of(record: dict[str, Any]) -> str | None:
     return None
 
 
-def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path, bound_s):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path)}
     subprocess.run([sys.executable, SCRIPTS / "killed_trial.py"], env=environment, check=True, timeout=bound_s(60))
 
@@ -85,7 +78,7 @@ def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_
     assert [line for line in story if line is not None] == shown.strip().splitlines()
 
 
-def test_component_table_names_real_modules() -> None:
+def test_component_table_names_real_modules():
     text = HOW_IT_WORKS.read_text(encoding="utf-8")
     rows = re.findall(r"^\| \w+ \| `([\w.]+)` \| (public|internal) \|", text, flags=re.MULTILINE)
     assert len(rows) == 8
@@ -98,13 +91,13 @@ def test_component_table_names_real_modules() -> None:
     assert all(path.rpartition(".")[2] in drawn for path, _ in rows[:1] + rows[2:7])
 
 
-def test_every_folder_of_the_source_is_in_the_table_of_folders() -> None:
+def test_every_folder_of_the_source_is_in_the_table_of_folders():
     table = HOW_IT_WORKS.read_text(encoding="utf-8").partition("## The source")[2]
     folders = {module.name for module in pkgutil.iter_modules(minitune.__path__) if module.ispkg}
     assert folders <= set(re.findall(r"`(\w+)`", table))
 
 
-def test_every_kind_of_record_is_in_the_table_of_records() -> None:
+def test_every_kind_of_record_is_in_the_table_of_records():
     page = RECORDS.read_text(encoding="utf-8")
     section = page.partition("## The records of the journal")[2].partition("\n## ")[0].partition("|---|")[2]
     rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", section, flags=re.MULTILINE))

@@ -1,53 +1,49 @@
-from __future__ import annotations
-
 import math
 import os
 import random
 import shutil
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import KeptCheckpoint, Trial
-from minitune.record.checkpoint_manager import CheckpointManager, Surplus
+from minitune.experiment.trial import Trial
+from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
 
 
 class Removes(Housekeeper):
     """Syncs no checkpoints: which one is synced at a moment depends on the disk."""
 
-    def sync_checkpoint(self, directory: str) -> None:
+    def sync_checkpoint(self, directory):
         """Do nothing."""
 
 
 class AtOnce(Removes):
     """Deletes in the thread of the caller."""
 
-    def delete(self, path: str) -> None:
+    def delete(self, path):
         shutil.rmtree(path)
 
 
 class Run:
     """Trials that commit checkpoints to a real directory. It removes the ones that the manager names."""
 
-    def __init__(self, path: Path, manager: CheckpointManager) -> None:
+    def __init__(self, path, manager):
         self.path = path
         self.manager = manager
-        self.dropped: list[tuple[str, int]] = []
+        self.dropped = []
 
-    def trial(self, name: str = "a") -> Trial:
+    def trial(self, name="a"):
         trial = Trial("train", trial_id=name, experiment_path=str(self.path))
         trial.set_directory(str(self.path), name)
         os.makedirs(trial.local_path)
         return trial
 
-    def commit(self, trial: Trial, size: int = 10, **metrics: Any) -> KeptCheckpoint:
+    def commit(self, trial, size=10, **metrics):
         record = CheckpointRecord(trial.next_checkpoint, 1, size, 0)
         os.mkdir(os.path.join(trial.local_path, record.directory))
         Path(trial.local_path, record.directory, "model").touch()
@@ -56,12 +52,12 @@ class Run:
         self.carry_out(self.manager.add(trial, kept))
         return kept
 
-    def carry_out(self, surplus: list[Surplus]) -> None:
+    def carry_out(self, surplus):
         for one in surplus:
             self.dropped.append((one.trial.trial_id, one.record.number))
             self.manager.remove(one)
 
-    def numbers(self, trial: Trial) -> list[int]:
+    def numbers(self, trial):
         """Numbers of the trial's checkpoints, which are just those on disk."""
         known = [kept.record.number for kept in trial.checkpoints]
         names = set(os.listdir(trial.local_path))
@@ -70,16 +66,16 @@ class Run:
         return known
 
 
-def make(tmp_path: Path, **config: Any) -> Run:
+def make(tmp_path, **config):
     manager = CheckpointManager(CheckpointConfig(**config), housekeeper=AtOnce())
     return Run(tmp_path, manager)
 
 
-def by(score: str, count: int, order: str = "max") -> dict[str, Any]:
+def by(score, count, order="max"):
     return {"num_to_keep": count, "checkpoint_score_attribute": score, "checkpoint_score_order": order}
 
 
-NONE_AT_ALL: list[dict[str, Any]] = [{}, {"acc": math.nan}, {"acc": "high"}, {"acc": None}]
+NONE_AT_ALL = [{}, {"acc": math.nan}, {"acc": "high"}, {"acc": None}]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +92,7 @@ NONE_AT_ALL: list[dict[str, Any]] = [{}, {"acc": math.nan}, {"acc": "high"}, {"a
     ],
     ids=["all", "the newest", "the newest three", "nested", "flat", "max", "min", "of equals"],
 )
-def test_the_best_and_the_newest_are_kept(
-    config: dict[str, Any], reported: list[dict[str, Any]], kept: Sequence[int], tmp_path: Path
-) -> None:
+def test_the_best_and_the_newest_are_kept(config, reported, kept, tmp_path):
     run = make(tmp_path, **config)
     trial = run.trial()
     for metrics in reported:
@@ -107,7 +101,7 @@ def test_the_best_and_the_newest_are_kept(
     assert run.numbers(trial) == list(kept)
 
 
-def test_a_score_that_is_never_reported_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_score_that_is_never_reported_is_told_once(tmp_path, caplog):
     run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="misspelt_loss")
     trial = run.trial()
     for _ in range(3):
@@ -118,7 +112,7 @@ def test_a_score_that_is_never_reported_is_told_once(tmp_path: Path, caplog: pyt
     assert said.endswith("its metrics: loss")
 
 
-def test_retention_keeps_the_same_as_a_full_sort(tmp_path: Path) -> None:
+def test_retention_keeps_the_same_as_a_full_sort(tmp_path):
     randomness = random.Random(7)
     for case in range(30):
         keep = randomness.randint(1, 4)
@@ -132,7 +126,7 @@ def test_retention_keeps_the_same_as_a_full_sort(tmp_path: Path) -> None:
         assert run.numbers(trial) == sorted(expected)
 
 
-def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path: Path) -> None:
+def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path):
     run = make(tmp_path, num_to_keep=1)
     trial = run.trial()
     donor = run.commit(trial).record
@@ -150,7 +144,7 @@ def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path: Path) -> None:
     assert run.manager.unpin(trial, donor) == []
 
 
-def test_a_refused_checkpoint_goes_and_the_one_before_is_the_newest(tmp_path: Path) -> None:
+def test_a_refused_checkpoint_goes_and_the_one_before_is_the_newest(tmp_path):
     run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="acc")
     trial = run.trial()
     for accuracy in (0.9, 0.8, 0.1):
@@ -166,7 +160,7 @@ def test_a_refused_checkpoint_goes_and_the_one_before_is_the_newest(tmp_path: Pa
     assert run.manager.discard(trial, CheckpointRecord(77, 1, 1, 1)) == []
 
 
-def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
+def test_a_resumed_run_counts_existing_checkpoints(tmp_path):
     run = make(tmp_path)
     finished, trial = run.trial("a"), run.trial("b")
     for number in range(4):
@@ -185,7 +179,7 @@ def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
     assert resumed.numbers(trial) == [4]
 
 
-def test_the_housekeeper_removes_checkpoints_as_a_whole(tmp_path: Path) -> None:
+def test_the_housekeeper_removes_checkpoints_as_a_whole(tmp_path):
     with closing(Removes()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
@@ -198,7 +192,7 @@ def test_the_housekeeper_removes_checkpoints_as_a_whole(tmp_path: Path) -> None:
     assert os.listdir(trial.local_path) == ["checkpoint_000004"]
 
 
-def test_a_missing_directory_is_no_failure(tmp_path: Path) -> None:
+def test_a_missing_directory_is_no_failure(tmp_path):
     run = make(tmp_path, num_to_keep=1)
     trial = run.trial()
     kept = run.commit(trial)
@@ -210,9 +204,7 @@ def test_a_missing_directory_is_no_failure(tmp_path: Path) -> None:
     assert run.numbers(trial) == [1]
 
 
-def test_the_newest_synced_checkpoint_stays_until_a_newer_one_is_synced(
-    tmp_path: Path, bound_s: Callable[[float], float]
-) -> None:
+def test_the_newest_synced_checkpoint_stays_until_a_newer_one_is_synced(tmp_path, bound_s):
     with closing(Housekeeper()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
@@ -228,9 +220,7 @@ def test_the_newest_synced_checkpoint_stays_until_a_newer_one_is_synced(
     assert run.numbers(trial) == [3]
 
 
-def test_at_the_end_of_the_driver_the_rest_is_synced_so_that_older_ones_can_go(
-    tmp_path: Path, bound_s: Callable[[float], float]
-) -> None:
+def test_at_the_end_of_the_driver_the_rest_is_synced_so_that_older_ones_can_go(tmp_path, bound_s):
     with closing(Housekeeper()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
@@ -243,7 +233,7 @@ def test_at_the_end_of_the_driver_the_rest_is_synced_so_that_older_ones_can_go(
         assert [kept.record.number for kept in trial.checkpoints] == [1]
 
 
-def test_a_checkpoint_takes_the_place_of_a_better_one_that_was_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_takes_the_place_of_a_better_one_that_was_refused(tmp_path):
     run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="acc")
     trial = run.trial()
     for accuracy in (0.9, 0.5):

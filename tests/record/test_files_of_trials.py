@@ -1,7 +1,5 @@
 """Which files a trial has, and which of them the driver makes: only those that it writes itself."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -9,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit import Script, cut, fit, report_n, resume, run_path
+from kit import cut, fit, report_n, resume, run_path
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -18,7 +16,7 @@ MADE = SCRIPTS / "files_of_trials.py"
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")
 @pytest.mark.parametrize("kind", ["fresh", "reused"])
-def test_the_driver_makes_only_the_files_that_it_writes(kind: str, script: Script) -> None:
+def test_the_driver_makes_only_the_files_that_it_writes(kind, script):
     trials = [line.split() for line in script.run(MADE, kind).splitlines()]
 
     for trial_id, *made in trials:
@@ -31,7 +29,7 @@ def test_the_driver_makes_only_the_files_that_it_writes(kind: str, script: Scrip
         assert {path.name for path in directory.iterdir()} == names
 
 
-def test_files_with_pickles_are_only_for_their_owner() -> None:
+def test_files_with_pickles_are_only_for_their_owner():
     grid = fit(report_n(1), {"x": (1, 2)}, executor="local")
 
     [path] = Path(grid[0].path).glob("params.pkl")
@@ -39,13 +37,13 @@ def test_files_with_pickles_are_only_for_their_owner() -> None:
     assert (Path(grid[0].path) / "params.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
 
 
-def _umask() -> int:
+def _umask():
     umask = os.umask(0o77)
     os.umask(umask)
     return umask
 
 
-def test_a_trial_whose_worker_has_made_no_directory_starts_at_a_resume(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trial_whose_worker_has_made_no_directory_starts_at_a_resume(caplog):
     """The driver was killed after it had recorded the start."""
     cut(report_n(2), {"x": 1}, results=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
@@ -59,5 +57,5 @@ def test_a_trial_whose_worker_has_made_no_directory_starts_at_a_resume(caplog: p
     assert "starts over" not in caplog.text
 
 
-def _place_of_start(lines: list[bytes]) -> int:
+def _place_of_start(lines):
     return next(place for place, line in enumerate(lines) if b'{"type":"start"' in line)

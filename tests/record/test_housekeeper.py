@@ -1,13 +1,10 @@
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from kit import BOUND_S, raiser
@@ -22,11 +19,11 @@ Bound = Callable[[float], float]
 class FakeJournal:
     """Tells when it was synced."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.count = 0
         self.synced = threading.Event()
 
-    def sync(self) -> None:
+    def sync(self):
         self.count += 1
         self.synced.set()
 
@@ -37,14 +34,14 @@ class VirtualTime:
     The thread reads the clock a few times for each chore. One that reads it so often waits busily.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.now_s = 1000.0
         self.reads = 0
-        self.at: list[tuple[str, float]] = []
+        self.at = []
         time_of = self
 
         class Condition(threading.Condition):
-            def wait(self, timeout: float | None = None) -> bool:
+            def wait(self, timeout=None):
                 if timeout is None or threading.current_thread() is threading.main_thread():
                     return super().wait(timeout)
                 time_of.now_s += timeout
@@ -53,27 +50,27 @@ class VirtualTime:
         monkeypatch.setattr(housekeeper.threading, "Condition", Condition)
         monkeypatch.setattr(housekeeper.time, "monotonic", self.read)
 
-    def read(self) -> float:
+    def read(self):
         self.reads += 1
         assert self.reads < 1000, "the thread waits busily"
         return self.now_s
 
-    def chore(self, name: str, takes_s: float = 0.0) -> Callable[[], None]:
+    def chore(self, name, takes_s=0.0):
         """A sync that takes some time."""
 
-        def sync() -> None:
+        def sync():
             self.at.append((name, round(self.now_s - 1000.0, 6)))
             self.now_s += takes_s
 
         return sync
 
-    def trees(self, path: str) -> Iterator[None]:
+    def trees(self, path):
         """In place of `files.sync_tree_steps`."""
         self.chore(os.path.basename(path))()
         yield
 
 
-def tree(path: Path, count: int = 3) -> Path:
+def tree(path, count=3):
     (path / "sub").mkdir(parents=True)
     for number in range(count):
         (path / f"file_{number}").write_text("x")
@@ -81,11 +78,11 @@ def tree(path: Path, count: int = 3) -> Path:
     return path
 
 
-def thread_names() -> list[str]:
+def thread_names():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("minitune")]
 
 
-def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: Path) -> None:
+def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path):
     housekeeper = Housekeeper()
     assert thread_names() == []
 
@@ -99,12 +96,10 @@ def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: 
     housekeeper.close()
 
 
-def test_a_deletion_that_fails_is_logged_and_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_deletion_that_fails_is_logged_and_ends_nothing(tmp_path, monkeypatch, caplog):
     real = files.remove_tree_steps
 
-    def fail(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def fail(path):
         if path.endswith("bad"):
             raise PermissionError(13, "no")
         yield from real(path)
@@ -120,7 +115,7 @@ def test_a_deletion_that_fails_is_logged_and_ends_nothing(
     assert "bad could not be removed" in message
 
 
-def test_a_forgotten_journal_is_not_synced() -> None:
+def test_a_forgotten_journal_is_not_synced():
     journal = FakeJournal()
     housekeeper = Housekeeper()
     housekeeper.sync_soon(journal.sync)
@@ -131,13 +126,11 @@ def test_a_forgotten_journal_is_not_synced() -> None:
 
 
 @pytest.mark.parametrize("chore", ["sync_tree_steps", "remove_tree_steps"])
-def test_a_record_is_synced_while_a_large_checkpoint_is_synced_or_removed(
-    monkeypatch: pytest.MonkeyPatch, bound_s: Bound, chore: str
-) -> None:
+def test_a_record_is_synced_while_a_large_checkpoint_is_synced_or_removed(monkeypatch, bound_s, chore):
     journal, has_begun = FakeJournal(), threading.Event()
-    was_synced: list[bool] = []
+    was_synced = []
 
-    def slow(path: str) -> Iterator[None]:
+    def slow(path):
         has_begun.set()
         was_synced.append(journal.synced.wait(bound_s(10)))
         yield
@@ -151,11 +144,11 @@ def test_a_record_is_synced_while_a_large_checkpoint_is_synced_or_removed(
     assert was_synced == [True]
 
 
-def test_a_checkpoint_counts_as_synced_when_its_record_is_synced_after_its_files(tmp_path: Path) -> None:
+def test_a_checkpoint_counts_as_synced_when_its_record_is_synced_after_its_files(tmp_path):
     directory = str(tree(tmp_path / "checkpoint_000000"))
-    seen: list[str] = []
+    seen = []
 
-    def steps(path: str) -> Iterator[None]:
+    def steps(path):
         yield seen.append("files")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -168,8 +161,8 @@ def test_a_checkpoint_counts_as_synced_when_its_record_is_synced_after_its_files
     assert housekeeper.needs(directory)
 
 
-def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+def test_close_gives_up_on_deletions_after_its_limit(tmp_path, monkeypatch):
+    def endless(path):
         while True:
             yield
 
@@ -182,7 +175,7 @@ def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch
     assert thread_names() == []
 
 
-def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_synced(tmp_path: Path, bound_s: Bound) -> None:
+def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_synced(tmp_path, bound_s):
     directories = [tree(tmp_path / f"checkpoint_{n:06d}") for n in range(5)]
     housekeeper = Housekeeper()
     for directory in directories:
@@ -192,10 +185,10 @@ def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_synced(tmp_path: Path
     assert [housekeeper.needs(str(directory)) for directory in directories] == [False] * 4 + [True]
 
 
-def test_a_checkpoint_that_is_just_being_synced_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_is_just_being_synced_has_to_stay(tmp_path, monkeypatch):
     directory, has_begun, goes_on = tree(tmp_path / "checkpoint_000000"), threading.Event(), threading.Event()
 
-    def sync(descriptor: int) -> None:
+    def sync(descriptor):
         has_begun.set()
         goes_on.wait(BOUND_S)
 
@@ -209,12 +202,10 @@ def test_a_checkpoint_that_is_just_being_synced_has_to_stay(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("is_of_disk", [False, True])
-def test_only_an_error_of_the_disk_is_told_as_such(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_of_disk: bool
-) -> None:
+def test_only_an_error_of_the_disk_is_told_as_such(tmp_path, monkeypatch, caplog, is_of_disk):
     error = OSError(errno.EIO if is_of_disk else errno.EACCES, "on purpose")
     monkeypatch.setattr(files, "sync_tree_steps", raiser(error))
-    told: list[object] = []
+    told = []
     housekeeper = Housekeeper()
     housekeeper.disk_failed = lambda path, error: told.append(error)
     housekeeper.sync_checkpoint(str(tmp_path))
@@ -223,7 +214,7 @@ def test_only_an_error_of_the_disk_is_told_as_such(
     assert ("could not be synced to the disk" in caplog.text) is not is_of_disk
 
 
-def test_a_checkpoint_that_is_gone_is_not_synced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_that_is_gone_is_not_synced(tmp_path, caplog):
     housekeeper = Housekeeper()
     housekeeper.sync_checkpoint(str(tmp_path / "gone"))
     housekeeper.close()
@@ -232,7 +223,7 @@ def test_a_checkpoint_that_is_gone_is_not_synced(tmp_path: Path, caplog: pytest.
     assert caplog.text == ""
 
 
-def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) -> None:
+def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path):
     script = (
         "import sys; from minitune.record.housekeeper import Housekeeper; "
         "from minitune.record.journal import Journal; from minitune.record import records;"
@@ -245,7 +236,7 @@ def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_record_is_synced_within_100_ms_and_the_thread_sleeps_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_is_synced_within_100_ms_and_the_thread_sleeps_until_then(monkeypatch):
     time = VirtualTime(monkeypatch)
     with closing(Housekeeper()) as keeper:
         for name in ("first", "second"):
@@ -256,7 +247,7 @@ def test_a_record_is_synced_within_100_ms_and_the_thread_sleeps_until_then(monke
     assert [name for name, _ in time.at] == ["first", "second"]
 
 
-def test_syncs_of_a_slow_disk_take_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_syncs_of_a_slow_disk_take_a_twentieth_of_the_time(monkeypatch):
     time = VirtualTime(monkeypatch)
     with closing(Housekeeper()) as keeper:
         for _ in range(3):
@@ -267,9 +258,7 @@ def test_syncs_of_a_slow_disk_take_a_twentieth_of_the_time(monkeypatch: pytest.M
     assert (second_s - first_s, third_s - second_s) == (pytest.approx(2.0), pytest.approx(2.0))
 
 
-def test_the_newest_checkpoint_of_a_trial_is_synced_one_second_after_the_one_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_newest_checkpoint_of_a_trial_is_synced_one_second_after_the_one_before(monkeypatch):
     time = VirtualTime(monkeypatch)
     monkeypatch.setattr(files, "sync_tree_steps", time.trees)
     with closing(Housekeeper()) as keeper:
@@ -279,7 +268,7 @@ def test_the_newest_checkpoint_of_a_trial_is_synced_one_second_after_the_one_bef
     assert time.at == [("0", 0.0), ("1", 0.0), ("2", 1.0)]
 
 
-def test_records_are_synced_at_the_end_also_if_there_is_no_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_synced_at_the_end_also_if_there_is_no_time_for_the_rest(monkeypatch):
     time = VirtualTime(monkeypatch)
     monkeypatch.setattr(files, "sync_tree_steps", time.trees)
     for limit_s, done in ((10.0, ["0", "1", "record"]), (-1.0, ["0", "record"])):

@@ -1,15 +1,11 @@
-from __future__ import annotations
-
 import errno
 import os
 import random
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Injured, NoThread, Trace, raiser
@@ -31,27 +27,27 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
-def housekeeper() -> Iterator[Housekeeper]:
+def housekeeper():
     """It syncs batched journals."""
     with closing(Housekeeper()) as one:
         yield one
 
 
-def run_record() -> dict[str, Any]:
+def run_record():
     return records.run(
         "demo", metric="loss", mode="min", seed=1, space_keys=["lr"], trainable="train", versions={"minitune": "0"}
     )
 
 
-def result(number: int) -> dict[str, Any]:
+def result(number):
     return records.result("a_00000", 1, number, {"loss": 1 / number, "nan": float("nan")}, Decision(CONTINUE))
 
 
-def result_of(trial: str, number: int, **metrics: Any) -> dict[str, Any]:
+def result_of(trial, number, **metrics):
     return records.result(trial, 1, number, metrics, Decision(CONTINUE))
 
 
-def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
+def write(path, count=5):
     """A journal with a run and `count` results."""
     written = [run_record(), *(result(number) for number in range(1, count + 1))]
     with closing(Journal(path, NoThread(), is_new=True)) as log:
@@ -60,20 +56,20 @@ def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
     return written
 
 
-def trial_with(value: Any) -> dict[str, Any]:
+def trial_with(value):
     return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n")
 
 
-def numbers(path: Path) -> list[int]:
+def numbers(path):
     """The numbers of the results in a journal."""
     return [record["number"] for record in journal.read(path) if record["type"] == "result"]
 
 
-def lines_of(path: Path) -> list[bytes]:
+def lines_of(path):
     return path.read_bytes().splitlines(keepends=True)
 
 
-def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
+def test_positions_lead_back_to_the_records(tmp_path):
     path = tmp_path / "journal"
     with closing(Journal(path, NoThread(), is_new=True)) as log:
         log.append(run_record())
@@ -87,14 +83,14 @@ def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
     assert [record["number"] for _, record in journal.scan(path, begin=offset)] == [2, 3]
 
 
-def test_an_existing_journal_is_not_begun_again(tmp_path: Path) -> None:
+def test_an_existing_journal_is_not_begun_again(tmp_path):
     write(tmp_path / "journal")
 
     with pytest.raises(TuneError, match="could not be created"):
         Journal(tmp_path / "journal", NoThread(), is_new=True)
 
 
-def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None:
+def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path):
     with pytest.raises(TuneError, match=r"could not be read.*ENOENT"):
         Journal(tmp_path / "journal", NoThread(), is_new=False)
     with pytest.raises(TuneError, match="could not be read"):
@@ -102,7 +98,7 @@ def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None
     assert not (tmp_path / "journal").exists()
 
 
-def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: Path) -> None:
+def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path):
     path = tmp_path / "journal"
     write(path, 3)
     data, lines = path.read_bytes(), lines_of(path)
@@ -127,7 +123,7 @@ def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: P
         assert asides == ([torn] if torn else [])
 
 
-def test_torn_ends_are_numbered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_torn_ends_are_numbered(tmp_path, caplog):
     path = tmp_path / "journal"
     write(path)
     for _ in range(2):
@@ -139,7 +135,7 @@ def test_torn_ends_are_numbered(tmp_path: Path, caplog: pytest.LogCaptureFixture
     assert "torn end" in caplog.text
 
 
-def test_bad_bits_never_become_records(tmp_path: Path) -> None:
+def test_bad_bits_never_become_records(tmp_path):
     path = tmp_path / "journal"
     write(path, 6)
     data, whole = path.read_bytes(), [str(record) for record in journal.read(path)]
@@ -167,9 +163,7 @@ def test_bad_bits_never_become_records(tmp_path: Path) -> None:
     ("begin", "end", "is_torn"),
     [(1000, 1024, True), (1024, 1536, True), (700, 2048, True), (600, 4000, True), (1030, 1500, False)],
 )
-def test_zeros_up_to_the_end_of_a_sector_begin_a_torn_end_whatever_follows(
-    tmp_path: Path, begin: int, end: int, is_torn: bool
-) -> None:
+def test_zeros_up_to_the_end_of_a_sector_begin_a_torn_end_whatever_follows(tmp_path, begin, end, is_torn):
     path = tmp_path / "journal"
     write(path, 60)
     data = bytearray(path.read_bytes())
@@ -187,10 +181,10 @@ def test_zeros_up_to_the_end_of_a_sector_begin_a_torn_end_whatever_follows(
     assert (tmp_path / "journal.torn-1").read_bytes() == bytes(data[len(kept) :])
 
 
-def test_a_reader_may_skip_results_without_a_decision_that_a_later_sum_covers(tmp_path: Path) -> None:
+def test_a_reader_may_skip_results_without_a_decision_that_a_later_sum_covers(tmp_path):
     path = tmp_path / "journal"
     total = {"count": 4}
-    rows: list[tuple[dict[str, Any], bool]] = [
+    rows = [
         (run_record(), True),
         (result_of("a", 1), False),
         (result_of("b", 2), True),
@@ -211,7 +205,7 @@ def test_a_reader_may_skip_results_without_a_decision_that_a_later_sum_covers(tm
         list(journal.scan(path, skip=journal.summed_up(path)))
 
 
-def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> None:
+def test_damage_before_good_lines_names_position_and_way_out(tmp_path):
     path = tmp_path / "journal"
     write(path)
     lines = lines_of(path)
@@ -233,7 +227,7 @@ def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("schema", [1, 99, None])
-def test_another_schema_is_refused_with_both_versions(tmp_path: Path, schema: int | None) -> None:
+def test_another_schema_is_refused_with_both_versions(tmp_path, schema):
     path = tmp_path / "journal"
     path.write_bytes(encode({**run_record(), "schema": schema}) + b"torn")
 
@@ -243,7 +237,7 @@ def test_another_schema_is_refused_with_both_versions(tmp_path: Path, schema: in
     assert path.read_bytes().endswith(b"torn")  # the journal of another version is not touched
 
 
-def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
+def test_a_journal_without_its_beginning_is_refused(tmp_path):
     path = tmp_path / "journal"
     write(path)
     path.write_bytes(b"".join(lines_of(path)[1:]))
@@ -253,7 +247,7 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
             use()
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(tmp_path):
     path = tmp_path / "journal"
     line = encode(records.result("a", 1, 1, {"loss": 0.5}, Decision(CONTINUE)))
     path.write_bytes(encode(run_record()) + line * 5_000)
@@ -267,7 +261,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert peak < path.stat().st_size / 2
 
 
-def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
+def test_a_record_in_the_making_is_not_read(tmp_path):
     path = tmp_path / "journal"
     write(path, 2)
     reader = journal.read(path)
@@ -278,7 +272,7 @@ def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
     assert len(list(reader)) == 2
 
 
-def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: Path) -> None:
+def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path):
     command = [sys.executable, SCRIPTS / "appends_for_ever.py"]
     path = tmp_path / "journal"
     with subprocess.Popen([*command, path], stdout=subprocess.PIPE) as process:
@@ -295,7 +289,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
 # -- when the disk refuses -----------------------------------------------------------------------------------------
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(tmp_path, monkeypatch):
     path, real_write = tmp_path / "journal", os.write
     short = Injured(real_write, lambda descriptor, data: real_write(descriptor, data[:20]), at=[1])
 
@@ -309,13 +303,11 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert short.calls == 3
 
 
-def test_a_full_disk_leaves_a_valid_journal_to_which_nothing_more_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_a_valid_journal_to_which_nothing_more_is_written(tmp_path, monkeypatch):
     path = tmp_path / "journal"
     real_write = os.write
 
-    def write_until_full(descriptor: int, data: bytes) -> int:
+    def write_until_full(descriptor, data):
         free_bytes = len(valid) + 20 - os.fstat(descriptor).st_size
         if not free_bytes:
             raise FULL
@@ -336,16 +328,14 @@ def test_a_full_disk_leaves_a_valid_journal_to_which_nothing_more_is_written(
     assert path.read_bytes() == valid
 
 
-def break_syncs(monkeypatch: pytest.MonkeyPatch) -> Injured:
+def break_syncs(monkeypatch):
     """From now on no file can be synced."""
     broken = Injured(files.sync_descriptor, OSError(errno.EIO, os.strerror(errno.EIO)))
     monkeypatch.setattr(files, "sync_descriptor", broken)
     return broken
 
 
-def test_a_failed_background_sync_is_raised_by_the_next_append(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
-) -> None:
+def test_a_failed_background_sync_is_raised_by_the_next_append(tmp_path, monkeypatch, bound_s):
     with closing(Housekeeper()) as housekeeper:
         log = Journal(tmp_path / "journal", housekeeper, is_new=True)
         broken = break_syncs(monkeypatch)
@@ -362,9 +352,7 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
     log.close()
 
 
-def test_a_failed_last_sync_is_raised_by_close(
-    housekeeper: Housekeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_last_sync_is_raised_by_close(housekeeper, tmp_path, monkeypatch):
     log = Journal(tmp_path / "journal", housekeeper, is_new=True)
     log.append(run_record())
     break_syncs(monkeypatch)
@@ -377,16 +365,14 @@ def test_a_failed_last_sync_is_raised_by_close(
 
 
 @pytest.fixture
-def synced_bytes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def synced_bytes(monkeypatch):
     """The size of the file at each sync."""
     trace = Trace(monkeypatch)
     trace.watch(files, "sync_descriptor", lambda descriptor: str(os.fstat(descriptor).st_size))
     return trace.lines
 
 
-def test_many_records_are_synced_together_and_the_end_is(
-    tmp_path: Path, synced_bytes: list[str], bound_s: Callable[[float], float]
-) -> None:
+def test_many_records_are_synced_together_and_the_end_is(tmp_path, synced_bytes, bound_s):
     with closing(Housekeeper()) as housekeeper:
         log = Journal(tmp_path / "journal", housekeeper, is_new=True)
         log.append(run_record())
@@ -401,7 +387,7 @@ def test_many_records_are_synced_together_and_the_end_is(
     assert synced_bytes[-1] == str(log.offset)
 
 
-def test_a_closed_journal_says_so(tmp_path: Path) -> None:
+def test_a_closed_journal_says_so(tmp_path):
     log = Journal(tmp_path / "journal", NoThread(), is_new=True)
     log.close()
     log.close()
@@ -410,7 +396,7 @@ def test_a_closed_journal_says_so(tmp_path: Path) -> None:
         log.append(run_record())
 
 
-def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
+def test_large_objects_lie_beside_the_journal(tmp_path):
     path, big = tmp_path / "journal", frozenset([b"x" * 100_000])
 
     class Config:
@@ -427,9 +413,7 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "removed", "none"])
-def test_an_object_that_is_not_whole_is_an_error_with_a_way_out(
-    housekeeper: Housekeeper, tmp_path: Path, damage: str
-) -> None:
+def test_an_object_that_is_not_whole_is_an_error_with_a_way_out(housekeeper, tmp_path, damage):
     """A power cut before the background sync may leave such a file."""
     path = tmp_path / "journal"
     with closing(Journal(path, housekeeper, is_new=True)) as log:
@@ -462,7 +446,7 @@ def test_an_object_that_is_not_whole_is_an_error_with_a_way_out(
 # -- records -------------------------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
+def test_every_kind_of_record_comes_back(tmp_path):
     checkpoint = CheckpointRecord(3, 2, 100, 12345)
     resources = Resources.of({"cpu": 2, "gpu": 0.5})
     with (
@@ -502,7 +486,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", EndKind)
-def test_a_kind_of_ending_is_read_with_any_text(kind: EndKind) -> None:
+def test_a_kind_of_ending_is_read_with_any_text(kind):
     for text in ("", "the trainable has returned", "lost: because it rained"):
         ending = Ending(kind, text, {"a": 1})
         assert records.ending_of(records.status("a", "TERMINATED", ending)) == ending
@@ -513,12 +497,12 @@ def test_a_kind_of_ending_is_read_with_any_text(kind: EndKind) -> None:
 
 
 @pytest.fixture
-def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_delay(monkeypatch):
     """A journal is looked at as often as it is written, and what is missing is missing at once."""
     monkeypatch.setattr(journal, "LOOK_S", 0.0)
 
 
-def vanish(path: Path, how: str) -> None:
+def vanish(path, how):
     if how == "replaced":
         (path.parent / "other").write_text("something else\n")
         os.replace(path.parent / "other", path)
@@ -530,9 +514,7 @@ def vanish(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "replaced", "a link"])
 @pytest.mark.parametrize("is_at_the_end", [False, True])
-def test_a_journal_that_goes_ends_the_run_and_is_there_afterwards(
-    housekeeper: Housekeeper, tmp_path: Path, how: str, is_at_the_end: bool, no_delay: None
-) -> None:
+def test_a_journal_that_goes_ends_the_run_and_is_there_afterwards(housekeeper, tmp_path, how, is_at_the_end, no_delay):
     path = tmp_path / "journal"
     (tmp_path / "outside").write_text("precious")
     log = Journal(path, housekeeper, is_new=True)
@@ -554,9 +536,7 @@ def test_a_journal_that_goes_ends_the_run_and_is_there_afterwards(
     )
 
 
-def test_a_journal_that_cannot_be_written_again_says_so(
-    tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_journal_that_cannot_be_written_again_says_so(tmp_path, no_delay, monkeypatch, caplog):
     path = tmp_path / "journal"
     log = Journal(path, NoThread(), is_new=True)
     log.append(run_record())
@@ -568,9 +548,7 @@ def test_a_journal_that_cannot_be_written_again_says_so(
 
 
 @pytest.mark.parametrize("how", ["cut", "emptied", "written to"])
-def test_a_journal_that_others_have_changed_ends_the_run(
-    tmp_path: Path, how: str, no_delay: None, bound_s: Any
-) -> None:
+def test_a_journal_that_others_have_changed_ends_the_run(tmp_path, how, no_delay, bound_s):
     path = tmp_path / "journal"
     with closing(Housekeeper()) as housekeeper:
         log = Journal(path, housekeeper, is_new=True)
@@ -582,7 +560,7 @@ def test_a_journal_that_others_have_changed_ends_the_run(
         else:
             os.truncate(path, 0 if how == "emptied" else path.stat().st_size - 10)
 
-        def append_until_it_is_noticed() -> None:
+        def append_until_it_is_noticed():
             for number in range(2, 4):
                 log.append(result(number))
                 assert housekeeper.wait_idle(bound_s(10))
@@ -594,9 +572,7 @@ def test_a_journal_that_others_have_changed_ends_the_run(
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_journal_whose_directory_has_gone_stays_where_it_is(
-    tmp_path: Path, is_replaced: bool, no_delay: None
-) -> None:
+def test_a_journal_whose_directory_has_gone_stays_where_it_is(tmp_path, is_replaced, no_delay):
     run = tmp_path / "run"
     run.mkdir()
     log = Journal(run / "journal", NoThread(), is_new=True)
@@ -613,7 +589,7 @@ def test_a_journal_whose_directory_has_gone_stays_where_it_is(
     assert numbers(tmp_path / "moved" / "journal") == [1]
 
 
-def test_records_of_a_kind_are_read_past_a_bad_line_of_that_kind(tmp_path: Path) -> None:
+def test_records_of_a_kind_are_read_past_a_bad_line_of_that_kind(tmp_path):
     path = tmp_path / "journal"
     write(path, 3)
     lines = lines_of(path)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import datetime
 import enum
@@ -13,7 +11,6 @@ import zlib
 from collections import OrderedDict
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,27 +30,27 @@ class Level(enum.IntEnum):
 
 
 class Point:
-    def __init__(self, x: float) -> None:
+    def __init__(self, x):
         self.x = x
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return isinstance(other, Point) and other.x == self.x
 
-    __hash__ = None  # type: ignore[assignment]  # a mutable value
+    __hash__ = None
 
 
 class Breaks:
     """Pickles, but does not load."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return _raise, ()
 
 
-def _raise() -> None:
+def _raise():
     raise RuntimeError("no such thing here")
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one, other):
     """Equal in value and type, all the way down, with NaN equal to itself."""
     if type(one) is not type(other):
         return False
@@ -77,16 +74,16 @@ NOWHERE = ObjectStore(f"{os.devnull}/objects")
 """Records without a large object need no store."""
 
 
-def encode(record: dict[str, Any], objects: ObjectStore = NOWHERE) -> bytes:
+def encode(record, objects=NOWHERE):
     """The line of a record."""
     return _line(codec.encode(record, objects))
 
 
-def decode(line: bytes, unpickle: bool = False, objects: ObjectStore = NOWHERE) -> dict[str, Any]:
+def decode(line, unpickle=False, objects=NOWHERE):
     return codec.decode(body_of(line), unpickle, objects)
 
 
-def _line(json_text: str) -> bytes:
+def _line(json_text):
     """A line with a good checksum around any text."""
     body = json_text.encode()
     return b"%08x %b\n" % (zlib.crc32(body), body)
@@ -132,7 +129,7 @@ AWKWARD = {
 
 
 @pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_values_come_back_exactly(name: str) -> None:
+def test_awkward_values_come_back_exactly(name):
     record = {"type": "result", "metrics": {"value": AWKWARD[name], "loss": 0.5}}
 
     line = encode(record)
@@ -143,7 +140,7 @@ def test_awkward_values_come_back_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["enums", "complex", "ellipsis", "sets", "bytearray", "ordered", "object"])
-def test_untrusting_reader_gets_texts_of_pickled_values(name: str) -> None:
+def test_untrusting_reader_gets_texts_of_pickled_values(name):
     value = AWKWARD[name]
     looked = decode(encode({"value": value}))["value"]
 
@@ -153,7 +150,7 @@ def test_untrusting_reader_gets_texts_of_pickled_values(name: str) -> None:
         assert repr(found)[:10] == repr(part)[:10]
 
 
-def test_a_plain_record_is_plain_json() -> None:
+def test_a_plain_record_is_plain_json():
     line = encode({"type": "result", "number": 3, "metrics": {"loss": 0.25, "done": False, "note": None, "l": [1, {}]}})
 
     assert line[9:] == (b'{"type":"result","number":3,"metrics":{"loss":0.25,"done":false,"note":null,"l":[1,{}]}}\n')
@@ -163,8 +160,8 @@ _LEVELS = 300 if sys.version_info[:2] == (3, 12) else 1000  # the C code of Pyth
 
 
 @pytest.mark.parametrize("kind", [list, tuple, dict])
-def test_deeply_nested_values_come_back(kind: type) -> None:
-    value: Any = [math.nan, "\ud800"]
+def test_deeply_nested_values_come_back(kind):
+    value = [math.nan, "\ud800"]
     for _ in range(_LEVELS):
         value = {"k": value} if kind is dict else kind([value, 1])
 
@@ -179,8 +176,8 @@ def test_deeply_nested_values_come_back(kind: type) -> None:
     assert back[1] == "\ud800"
 
 
-def test_a_value_that_contains_itself_comes_back() -> None:
-    value: list[Any] = [1]
+def test_a_value_that_contains_itself_comes_back():
+    value = [1]
     value.append(value)
 
     back = decode(encode({"plain": 1.5, "v": value}), unpickle=True)
@@ -189,8 +186,8 @@ def test_a_value_that_contains_itself_comes_back() -> None:
     assert back["v"][1] is back["v"]
 
 
-def test_a_value_that_unfolds_without_end_ends() -> None:
-    value: list[Any] = []
+def test_a_value_that_unfolds_without_end_ends():
+    value = []
     for _ in range(60):
         value = [value, value]
 
@@ -199,11 +196,11 @@ def test_a_value_that_unfolds_without_end_ends() -> None:
     assert found["n"] == 1
 
 
-def test_looking_does_not_unpickle(tmp_path: Path) -> None:
+def test_looking_does_not_unpickle(tmp_path):
     canary = tmp_path / "canary"
 
     class Bomb:
-        def __reduce__(self) -> tuple[Any, ...]:
+        def __reduce__(self):
             return Path.touch, (canary,)
 
     line = encode({"metrics": {"x": Bomb(), "loss": 1.0}})
@@ -217,7 +214,7 @@ def test_looking_does_not_unpickle(tmp_path: Path) -> None:
     assert canary.exists()
 
 
-def test_an_object_that_does_not_load_has_a_clear_error() -> None:
+def test_an_object_that_does_not_load_has_a_clear_error():
     line = encode({"x": Breaks()})
 
     assert isinstance(decode(line)["x"], Pickled)
@@ -225,7 +222,7 @@ def test_an_object_that_does_not_load_has_a_clear_error() -> None:
         decode(line, unpickle=True)
 
 
-def test_code_of_another_python_is_refused() -> None:
+def test_code_of_another_python_is_refused():
     code = decode(encode({"f": lambda: 1}))["f"]
     assert isinstance(code, Pickled)
     old = Pickled(code.text, "3.1", code.size_bytes, code.data)
@@ -234,7 +231,7 @@ def test_code_of_another_python_is_refused() -> None:
         old.load()
 
 
-def test_unpicklable_object_is_kept_as_text_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_unpicklable_object_is_kept_as_text_with_the_reason(caplog):
     line = encode({"x": {"y": (i for i in range(3)), "z": 1}})
     encode({"x": (i for i in range(3))})
 
@@ -250,7 +247,7 @@ def test_unpicklable_object_is_kept_as_text_with_the_reason(caplog: pytest.LogCa
         assert decode(encode({"x": found})) == {"x": found}, "a later run knows it, too"
 
 
-def test_a_value_whose_file_an_earlier_driver_left_damaged_is_stored_again(tmp_path: Path) -> None:
+def test_a_value_whose_file_an_earlier_driver_left_damaged_is_stored_again(tmp_path):
     record = {"config": {"large": b"x" * 2_000_000}}
     encode(by_reference(record, ObjectStore(str(tmp_path))))
     (file,) = files_in(tmp_path)
@@ -270,14 +267,14 @@ MB = 1_000_000
 class Block:
     """A large buffer that pickles itself out of band, as an array of numpy does."""
 
-    def __init__(self, content: Any):
+    def __init__(self, content):
         self.view = memoryview(content)
 
-    def __reduce_ex__(self, protocol: int) -> Any:
+    def __reduce_ex__(self, protocol):
         return Block, (pickle.PickleBuffer(self.view),)
 
 
-LARGE: dict[str, Any] = {
+LARGE = {
     "bytes": b"x" * (2 * MB),
     "bytearray": bytearray(2 * MB),
     "text": "ä" * (2 * MB),
@@ -290,14 +287,14 @@ LARGE: dict[str, Any] = {
 }
 
 
-def files_in(directory: Path) -> list[Path]:
+def files_in(directory):
     """The stored values."""
     return sorted(directory.glob("*.pkl"))
 
 
 @pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
 @pytest.mark.parametrize("depth", [0, 2])
-def test_a_large_value_is_stored_once_and_stands_by_reference(tmp_path: Path, value: Any, depth: int) -> None:
+def test_a_large_value_is_stored_once_and_stands_by_reference(tmp_path, value, depth):
     store = ObjectStore(str(tmp_path / "objects"))
     nested = value
     for _ in range(depth):
@@ -318,7 +315,7 @@ def test_a_large_value_is_stored_once_and_stands_by_reference(tmp_path: Path, va
 
 
 @pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
-def test_a_large_metric_is_stored_once_too(tmp_path: Path, value: Any) -> None:
+def test_a_large_metric_is_stored_once_too(tmp_path, value):
     store = ObjectStore(str(tmp_path / "objects"))
     record = {"type": "result", "metrics": {"value": value, "loss": 0.5}}
 
@@ -329,7 +326,7 @@ def test_a_large_metric_is_stored_once_too(tmp_path: Path, value: Any) -> None:
     assert same(decode(line, True, store), record)
 
 
-def test_a_stored_value_without_a_text_still_stands_for_the_value(tmp_path: Path) -> None:
+def test_a_stored_value_without_a_text_still_stands_for_the_value(tmp_path):
     store = ObjectStore(str(tmp_path / "objects"))
 
     stored = store.put(Point(1.5), "", 16)
@@ -339,7 +336,7 @@ def test_a_stored_value_without_a_text_still_stands_for_the_value(tmp_path: Path
     assert decode(encode({"x": stored}, store), True, store) == {"x": Point(1.5)}
 
 
-def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path: Path) -> None:
+def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path):
     store = ObjectStore(str(tmp_path / "objects"))
     config = {"a": [1, {"b": "text" * 1_000}], "c": (b"x" * 10_000, None), "d": {1, 2}}
 
@@ -347,9 +344,9 @@ def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path: Path) -
     assert files_in(tmp_path / "objects") == []
 
 
-def test_self_referring_and_unpicklable_values_are_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_self_referring_and_unpicklable_values_are_recorded(tmp_path, caplog):
     store = ObjectStore(str(tmp_path / "objects"))
-    endless: list[Any] = [b"x" * 100]
+    endless = [b"x" * 100]
     endless.append(endless)
     record = {"config": {"endless": endless}, "evaluated_params": {"odd": [(n for n in ())] + [0] * 100_000}}
 
@@ -359,9 +356,9 @@ def test_self_referring_and_unpicklable_values_are_recorded(tmp_path: Path, capl
     assert "generator" in repr(found["evaluated_params"]["odd"])
 
 
-def test_to_store_a_large_value_takes_no_memory_for_another_one(tmp_path: Path) -> None:
+def test_to_store_a_large_value_takes_no_memory_for_another_one(tmp_path):
     store = ObjectStore(str(tmp_path / "objects"))
-    values: list[Any] = [b"x" * (20 * MB), bytearray(20 * MB), Block(bytearray(20 * MB))]
+    values = [b"x" * (20 * MB), bytearray(20 * MB), Block(bytearray(20 * MB))]
 
     tracemalloc.start()
     try:
@@ -374,7 +371,7 @@ def test_to_store_a_large_value_takes_no_memory_for_another_one(tmp_path: Path) 
     assert [len(decode(line, True, store)["config"]["value"].view) for line in lines[2:]] == [20 * MB]
 
 
-def test_equal_configurations_share_one_value(tmp_path: Path) -> None:
+def test_equal_configurations_share_one_value(tmp_path):
     store = ObjectStore(str(tmp_path / "objects"))
     for kind, stays in (("trial", True), ("exploit", True), ("result", False)):
         value = kind.encode() * MB
@@ -384,7 +381,7 @@ def test_equal_configurations_share_one_value(tmp_path: Path) -> None:
         assert (one is two) == stays, "what is in results does not stay in memory"
 
 
-def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path: Path) -> None:
+def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path):
     store = ObjectStore(str(tmp_path / "objects"))
     value = bytearray(2 * MB)
     before = encode(by_reference({"config": {"value": value}}, store), store)
@@ -411,12 +408,12 @@ def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path: Path) -> Non
         '{"a":{"$":"timedelta","v":[1000000000000,0,0]}}',
     ],
 )
-def test_forged_lines_are_refused_as_bad_lines(text: str) -> None:
+def test_forged_lines_are_refused_as_bad_lines(text):
     with pytest.raises(ValueError):
         decode(_line(text), unpickle=True)
 
 
-def test_every_single_bit_flip_is_noticed() -> None:
+def test_every_single_bit_flip_is_noticed():
     """A bit makes an upper-case letter of a lower-case one, also in the checksum."""
     line = encode({"type": "result", "trial": "a_00001", "metrics": {"loss": 0.125, "nan": math.nan}})
     assert not line[:8].isdigit()
@@ -428,7 +425,7 @@ def test_every_single_bit_flip_is_noticed() -> None:
             decode(bytes(damaged))
 
 
-def test_numpy_numbers_come_back_with_their_types() -> None:
+def test_numpy_numbers_come_back_with_their_types():
     numpy = pytest.importorskip("numpy")
     values = {
         name: getattr(numpy, name)(1)
@@ -447,20 +444,20 @@ def test_numpy_numbers_come_back_with_their_types() -> None:
     assert b"pickle" not in line
 
 
-def test_numpy_arrays_come_back() -> None:
+def test_numpy_arrays_come_back():
     numpy = pytest.importorskip("numpy")
     back = decode(encode({"a": numpy.arange(3.0)}), unpickle=True)["a"]
 
     assert back.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_the_text_of_an_object_is_short_and_survives_a_bad_repr() -> None:
+def test_the_text_of_an_object_is_short_and_survives_a_bad_repr():
     class Bad:
-        def __repr__(self) -> str:
+        def __repr__(self):
             raise ValueError("no")
 
     class Long:
-        def __repr__(self) -> str:
+        def __repr__(self):
             return "x" * 100_000
 
     shown = decode(encode({"bad": Bad(), "long": Long()}))
@@ -486,9 +483,7 @@ def test_the_text_of_an_object_is_short_and_survives_a_bad_repr() -> None:
         {"facts": {"x": 1, "sum_of_results": {"y": 1, "analysis": {}}}},
     ],
 )
-def test_a_status_restores_the_sum_of_results_whatever_has_the_name_of_a_field(
-    status: dict[str, Any],
-) -> None:
+def test_a_status_restores_the_sum_of_results_whatever_has_the_name_of_a_field(status):
     record = {"type": "status", "trial": "a", "status": "TERMINATED", "cause": ',"analysis":{', **status}
 
     assert same(decode(encode(record)), record)

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import datetime
-from typing import Any
 
 import hypothesis
 import pytest
@@ -24,7 +21,7 @@ hashables = (
 leaves = hashables | st.floats() | st.integers(-(2**200), 2**200)
 
 
-def _containers(children: Any) -> Any:
+def _containers(children):
     return (
         st.lists(children, max_size=4)
         | st.lists(children, max_size=4).map(tuple)
@@ -36,7 +33,7 @@ def _containers(children: Any) -> Any:
 
 @hypothesis.settings(max_examples=150)
 @hypothesis.given(st.dictionaries(texts, st.recursive(leaves, _containers, max_leaves=20), max_size=5))
-def test_any_record_comes_back_exactly(record: dict[str, Any]) -> None:
+def test_any_record_comes_back_exactly(record):
     line = encode(record)
 
     assert same(decode(line, unpickle=True), record)
@@ -46,7 +43,7 @@ def test_any_record_comes_back_exactly(record: dict[str, Any]) -> None:
 
 @hypothesis.settings(max_examples=25)
 @hypothesis.given(st.recursive(leaves, _containers, max_leaves=5), st.integers(30, 90))
-def test_any_value_comes_back_from_any_depth(value: Any, depth: int) -> None:
+def test_any_value_comes_back_from_any_depth(value, depth):
     for level in range(depth):
         value = [value] if level % 3 else {"k": value, level: (None,)}
 
@@ -55,6 +52,6 @@ def test_any_value_comes_back_from_any_depth(value: Any, depth: int) -> None:
 
 @hypothesis.settings(max_examples=100)
 @hypothesis.given(st.binary(max_size=60))
-def test_garbage_is_no_record(data: bytes) -> None:
+def test_garbage_is_no_record(data):
     with pytest.raises(ValueError):
         decode(data + b"\n")

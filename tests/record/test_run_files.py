@@ -1,12 +1,9 @@
 """The files from which a run is resumed."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path
 
-import pytest
 from kit import fit, report_n, run_path
 
 from minitune import Callback
@@ -17,11 +14,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 class WithData(Callback):
-    def __init__(self, data: bytes):
+    def __init__(self, data):
         self.data = data
 
 
-def test_large_values_of_two_settings_are_not_exchanged() -> None:
+def test_large_values_of_two_settings_are_not_exchanged():
     space = {"one": bytes([1]) * 2_000_000, "two": bytes([2]) * 2_000_000}
     fit(report_n(1), space, callbacks=[WithData(bytes([3]) * 2_000_000)])
     recorded = load_tuner_file(RunDirectory(str(run_path())))
@@ -32,7 +29,7 @@ def test_large_values_of_two_settings_are_not_exchanged() -> None:
     assert [data[0] for data in (*recorded.param_space.values(), callback.data)] == [1, 2, 3]
 
 
-def test_a_script_runs_as_python_would_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_runs_as_python_would_run_it(tmp_path, monkeypatch):
     script = tmp_path / "train.py"
     (tmp_path / "beside.py").write_text("value = 3\n")
     shutil.copy(SCRIPTS / "tells_how_it_runs.py", script)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -7,7 +5,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,13 +15,13 @@ from minitune.error import RunLockedError, TuneError
 from minitune.record.lock import Holder, RunLock, read_holder
 
 
-def command_that_takes(path: Path, kind: str, then: str) -> list[str]:
+def command_that_takes(path, kind, then):
     """A command that takes the lock, and then does what a function of the script says."""
     return [sys.executable, str(Path(__file__).with_name("scripts") / "takes_a_lock.py"), str(path), kind, then]
 
 
 @pytest.fixture(params=["fcntl", "none"])
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def kind(request, monkeypatch):
     """With record locks, and on a file system without locks."""
     fcntl = pytest.importorskip("fcntl")
     if request.param == "none":
@@ -33,7 +30,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 @contextmanager
-def other_process(path: Path, kind: str, then: str = "hold") -> Iterator[subprocess.Popen[bytes]]:
+def other_process(path, kind, then="hold"):
     """A process that holds the lock."""
     command = command_that_takes(path, kind, then)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -46,7 +43,7 @@ def other_process(path: Path, kind: str, then: str = "hold") -> Iterator[subproc
             process.kill()
 
 
-def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path, kind: str) -> None:
+def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path, kind):
     with other_process(tmp_path / "lock", kind) as process:
         with pytest.raises(RunLockedError, match=rf"in use by process {process.pid} on \S+, since \d{{4}}-"):
             RunLock(tmp_path / "lock").acquire()
@@ -55,7 +52,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path, kind:
         assert holder.pid == process.pid
 
 
-def test_lock_is_free_when_its_holder_is_killed(tmp_path: Path, kind: str) -> None:
+def test_lock_is_free_when_its_holder_is_killed(tmp_path, kind):
     with other_process(tmp_path / "lock", kind) as process:
         process.kill()
         process.wait()
@@ -66,7 +63,7 @@ def test_lock_is_free_when_its_holder_is_killed(tmp_path: Path, kind: str) -> No
             assert lock.holder.pid == os.getpid()
 
 
-def test_lock_is_free_when_its_holder_is_a_zombie(tmp_path: Path, kind: str) -> None:
+def test_lock_is_free_when_its_holder_is_a_zombie(tmp_path, kind):
     with other_process(tmp_path / "lock", kind) as process:
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie now
@@ -76,14 +73,14 @@ def test_lock_is_free_when_its_holder_is_a_zombie(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the end of the main thread does not show")
-def test_a_holder_lives_on_without_its_main_thread(tmp_path: Path, kind: str) -> None:
+def test_a_holder_lives_on_without_its_main_thread(tmp_path, kind):
     with other_process(tmp_path / "lock", kind, "hold_without_main_thread") as process:
         assert read_holder(tmp_path / "lock") is not None
         with pytest.raises(RunLockedError, match=f"process {process.pid} "):
             RunLock(tmp_path / "lock").acquire()
 
 
-def test_the_same_process_is_refused_too(tmp_path: Path, kind: str) -> None:
+def test_the_same_process_is_refused_too(tmp_path, kind):
     (tmp_path / "link").symlink_to(tmp_path)
     with RunLock(tmp_path / "lock"):
         for path in (tmp_path / "lock", tmp_path / "link" / "lock"):
@@ -93,10 +90,10 @@ def test_the_same_process_is_refused_too(tmp_path: Path, kind: str) -> None:
             RunLock(tmp_path / "lock").acquire()
 
 
-def test_lock_is_taken_once_in_a_thread_pool(tmp_path: Path, kind: str) -> None:
+def test_lock_is_taken_once_in_a_thread_pool(tmp_path, kind):
     start, got, refused = threading.Barrier(8), [], []
 
-    def compete() -> None:
+    def compete():
         lock = RunLock(tmp_path / "lock")
         start.wait()
         try:
@@ -116,7 +113,7 @@ def test_lock_is_taken_once_in_a_thread_pool(tmp_path: Path, kind: str) -> None:
     got[0].release()
 
 
-def test_a_released_lock_can_be_taken_again(tmp_path: Path, kind: str) -> None:
+def test_a_released_lock_can_be_taken_again(tmp_path, kind):
     lock = RunLock(tmp_path / "lock")
     for _ in range(3):
         lock.acquire()
@@ -128,7 +125,7 @@ def test_a_released_lock_can_be_taken_again(tmp_path: Path, kind: str) -> None:
         lock.acquire()
 
 
-def test_looking_at_the_holder_does_not_release_the_lock(tmp_path: Path, kind: str) -> None:
+def test_looking_at_the_holder_does_not_release_the_lock(tmp_path, kind):
     with RunLock(tmp_path / "lock"):
         assert read_holder(tmp_path / "lock") is not None
         command = command_that_takes(tmp_path / "lock", kind, "hold")
@@ -136,7 +133,7 @@ def test_looking_at_the_holder_does_not_release_the_lock(tmp_path: Path, kind: s
         assert "RunLockedError" in process.stderr
 
 
-def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> None:
+def test_a_forked_child_does_not_keep_the_lock(tmp_path, kind):
     path = tmp_path / "lock"
     with subprocess.Popen(command_that_takes(path, kind, "fork"), stdin=subprocess.PIPE) as process:
         process.wait()  # the child lives on until its input ends
@@ -144,19 +141,19 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> Non
             pass
 
 
-def test_process_with_the_pid_of_a_dead_holder_is_not_the_holder() -> None:
+def test_process_with_the_pid_of_a_dead_holder_is_not_the_holder():
     """A process is known by its number and by the time at which it was started."""
     ours = Holder.here()
     assert ours.is_alive()
     assert not ours._replace(start_time=ours.start_time - 100).is_alive()
 
 
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(tmp_path):
     with pytest.raises(TuneError, match=r"gone.lock cannot be taken \(No such file"):
         RunLock(tmp_path / "gone" / "lock").acquire()
 
 
-def test_an_error_of_the_file_system_is_no_lack_of_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_file_system_is_no_lack_of_locks(tmp_path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(fcntl, "lockf", raiser(OSError(errno.EIO, os.strerror(errno.EIO))))
     lock = RunLock(tmp_path / "lock")
@@ -166,7 +163,7 @@ def test_an_error_of_the_file_system_is_no_lack_of_locks(tmp_path: Path, monkeyp
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are only shown on Linux")
-def test_no_program_inherits_the_file(tmp_path: Path) -> None:
+def test_no_program_inherits_the_file(tmp_path):
     script = "import os; print([os.path.realpath(f'/proc/self/fd/{number}') for number in range(100)])"
     with RunLock(tmp_path / "lock"):
         shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, close_fds=False)
@@ -175,7 +172,7 @@ def test_no_program_inherits_the_file(tmp_path: Path) -> None:
     assert str(tmp_path) not in shown.stdout
 
 
-def test_a_lock_whose_file_was_removed_is_missed(tmp_path: Path, kind: str) -> None:
+def test_a_lock_whose_file_was_removed_is_missed(tmp_path, kind):
     with RunLock(tmp_path / "lock") as lock:
         assert lock.is_in_place()
         lock_file = Path(lock.path)
@@ -185,14 +182,14 @@ def test_a_lock_whose_file_was_removed_is_missed(tmp_path: Path, kind: str) -> N
         assert not lock.is_in_place()
 
 
-def test_a_driver_on_another_machine_counts_as_alive_because_no_one_can_tell(tmp_path: Path) -> None:
+def test_a_driver_on_another_machine_counts_as_alive_because_no_one_can_tell(tmp_path):
     lock = tmp_path / "lock"
     for host, is_held in (("elsewhere", True), (socket.gethostname(), False)):
         lock.write_text(json.dumps(Holder(2**22 + 1, 1.0, host, 2.0)._asdict()))
         assert (read_holder(lock) is not None) is is_held
 
 
-def test_a_forked_child_that_releases_its_copy_leaves_the_name_of_the_holder(tmp_path: Path) -> None:
+def test_a_forked_child_that_releases_its_copy_leaves_the_name_of_the_holder(tmp_path):
     with RunLock(tmp_path / "lock") as lock:
         before = (tmp_path / "lock").read_text()
         child = os.fork()

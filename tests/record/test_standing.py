@@ -1,7 +1,5 @@
 """The state of a run, as a reader of its directory finds it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,16 +11,15 @@ from minitune.record import standing
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import RunLock
 from minitune.record.reading import RunFollower, read_run
-from minitune.record.story import Story
 
 
-def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(monkeypatch):
     journal = Path(fit(report_n(1)).experiment_path, "journal")
     whole = journal.read_bytes()
     journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
     looks = []
 
-    def look(run: Story) -> standing.Standing:
+    def look(run):
         found = standing_of(run)
         looks.append(found.name)
         journal.write_bytes(whole)  # the driver ends after its records were read
@@ -34,7 +31,7 @@ def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(monkeypatch: pytes
     assert (has_new, looks, state.name) == (True, ["killed", "finished"], "finished")
 
 
-def test_trials_of_a_run_that_goes_on_wait_for_its_driver_again() -> None:
+def test_trials_of_a_run_that_goes_on_wait_for_its_driver_again():
     fit(report_n(5), num_samples=2, max_concurrent_trials=1)
     journal = Path(run_path(), "journal")
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -61,9 +58,7 @@ def test_trials_of_a_run_that_goes_on_wait_for_its_driver_again() -> None:
         (None, "killed", "was killed", True),
     ],
 )
-def test_a_run_that_has_ended_says_how_and_whether_it_can_go_on(
-    kind: EndKind | None, name: str, said: str, can_go_on: bool
-) -> None:
+def test_a_run_that_has_ended_says_how_and_whether_it_can_go_on(kind, name, said, can_go_on):
     fit(report_n(1))
     run = read_run(run_path())
     run.driver.ending = None if kind is None else Ending.of(kind, "on purpose")
@@ -75,7 +70,7 @@ def test_a_run_that_has_ended_says_how_and_whether_it_can_go_on(
     assert list(state.counts(run).items()) == [("finished", 1), ("not started", 2)]
 
 
-def test_a_run_that_goes_on_has_a_driver_and_trials_that_wait() -> None:
+def test_a_run_that_goes_on_has_a_driver_and_trials_that_wait():
     fit(counting(2, bad=[1]), {"i": grid_search([0, 1])})
     run = read_run(run_path())
     run.driver.ending = None

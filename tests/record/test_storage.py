@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging
@@ -20,11 +18,11 @@ from minitune.record.layout import RunDirectory, create_run_directory, create_tr
 from minitune.record.lock import RunLock
 
 
-def make_trial(run: Path | str, tag: str = "0_lr=0.1", **more: object) -> Trial:
-    return Trial("train", trial_id="ab12c_00000", experiment_tag=tag, experiment_path=str(run), **more)  # type: ignore[arg-type]  # test data
+def make_trial(run, tag="0_lr=0.1", **more):
+    return Trial("train", trial_id="ab12c_00000", experiment_tag=tag, experiment_path=str(run), **more)
 
 
-def create(storage: Path | str, name: str | None, **more: str) -> RunDirectory:
+def create(storage, name, **more):
     """The directory of a run whose driver has ended before it wrote anything."""
     run, lock = create_run_directory(storage, name, **more)
     lock.release()
@@ -32,7 +30,7 @@ def create(storage: Path | str, name: str | None, **more: str) -> RunDirectory:
 
 
 @pytest.fixture
-def frozen_time() -> object:
+def frozen_time():
     with clock.use(clock.VirtualClock(1_700_000_000.25)):
         yield
 
@@ -40,7 +38,7 @@ def frozen_time() -> object:
 # -- a run's directory ---------------------------------------------------------------------------------------------
 
 
-def test_a_run_gets_its_directory(tmp_path: Path) -> None:
+def test_a_run_gets_its_directory(tmp_path):
     run = create(tmp_path / "deep" / "storage", "exp")
 
     assert run.path == str(tmp_path / "deep" / "storage" / "exp")
@@ -50,13 +48,11 @@ def test_a_run_gets_its_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["exp", "exp 1", "exp.v2", "ü" * 100, "..exp", "-rf", "console", "a:b"])
-def test_harmless_run_names_are_taken_as_they_are(tmp_path: Path, name: str) -> None:
+def test_harmless_run_names_are_taken_as_they_are(tmp_path, name):
     assert os.path.basename(create(tmp_path, name).path) == name
 
 
-def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(tmp_path, caplog):
     names = []
     for _ in range(3):
         run = create(tmp_path, "exp")
@@ -67,7 +63,7 @@ def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
 
 
-def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path: Path) -> None:
+def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path):
     paths = []
     for _ in range(2):
         run = create(tmp_path / "storage", "project/model")
@@ -77,9 +73,7 @@ def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path: Path) -> None:
     assert paths == [os.path.join("storage", "project", name) for name in ("model", "model_1")]
 
 
-def test_a_directory_without_a_run_is_used_unless_it_has_directories(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_directory_without_a_run_is_used_unless_it_has_directories(tmp_path, caplog):
     (tmp_path / "exp").mkdir()
     (tmp_path / "exp" / "notes.txt").touch()
     (tmp_path / "file").touch()
@@ -92,12 +86,10 @@ def test_a_directory_without_a_run_is_used_unless_it_has_directories(
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_two_drivers_with_one_name_get_two_directories(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool
-) -> None:
+def test_two_drivers_with_one_name_get_two_directories(tmp_path, monkeypatch, has_ended):
     rivals = []
 
-    def meanwhile(lock: RunLock) -> object:
+    def meanwhile(lock):
         monkeypatch.undo()
         run, other = create_run_directory(tmp_path, "exp")
         rivals.append(other)
@@ -116,9 +108,7 @@ def test_two_drivers_with_one_name_get_two_directories(
 
 
 @pytest.mark.parametrize("kind", ["a link", "every user can write", "another user"])
-def test_a_name_that_another_user_may_have_taken_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_name_that_another_user_may_have_taken_is_refused(tmp_path, monkeypatch, kind):
     taken, target = tmp_path / "exp", tmp_path / "mine"
     target.mkdir()
     if kind == "a link":
@@ -141,7 +131,7 @@ def test_a_name_that_another_user_may_have_taken_is_refused(
     assert create(tmp_path, "exp").name == "exp"
 
 
-def test_default_names_never_meet(tmp_path: Path, frozen_time: None) -> None:
+def test_default_names_never_meet(tmp_path, frozen_time):
     runs = [create(tmp_path, None, trainable_name="my/train") for _ in range(3)]
 
     assert re.fullmatch(r"my_train_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", runs[0].name)
@@ -149,14 +139,14 @@ def test_default_names_never_meet(tmp_path: Path, frozen_time: None) -> None:
 
 
 @pytest.mark.parametrize(("file", "content"), [("journal", "x"), ("tuner.pkl", "x"), ("tuner.pkl", "")])
-def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str, content: str) -> None:
+def test_a_run_is_recognised_even_if_damaged(tmp_path, file, content):
     assert not layout.is_run(tmp_path / "nowhere")
     assert not layout.is_run(tmp_path)
     (tmp_path / file).write_text(content)
     assert layout.is_run(tmp_path)
 
 
-def test_the_name_of_an_unbegun_run_is_free(tmp_path: Path) -> None:
+def test_the_name_of_an_unbegun_run_is_free(tmp_path):
     run = create(tmp_path, "exp")
     Path(run.journal).touch()
     with RunLock(run.lock):
@@ -165,7 +155,7 @@ def test_the_name_of_an_unbegun_run_is_free(tmp_path: Path) -> None:
     assert create(tmp_path, "exp").path == run.path
 
 
-def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path: Path) -> None:
+def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path):
     run = create(tmp_path, "exp")
     left = Path(run.path, files.temporary_name())
     left.mkdir()
@@ -177,7 +167,7 @@ def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path: Pa
 # -- a trial's directory -------------------------------------------------------------------------------------------
 
 
-def test_a_trials_directory_has_name_tag_and_date(tmp_path: Path, frozen_time: None) -> None:
+def test_a_trials_directory_has_name_tag_and_date(tmp_path, frozen_time):
     name = create_trial_directory(str(tmp_path), make_trial(tmp_path))
 
     assert re.fullmatch(r"train_ab12c_00000_0_lr=0\.1_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", name)
@@ -185,7 +175,7 @@ def test_a_trials_directory_has_name_tag_and_date(tmp_path: Path, frozen_time: N
 
 
 @pytest.mark.parametrize("own", [None, "short", "x" * 255])
-def test_a_taken_name_gets_four_hex_digits(tmp_path: Path, frozen_time: None, own: str | None) -> None:
+def test_a_taken_name_gets_four_hex_digits(tmp_path, frozen_time, own):
     creator = None if own is None else lambda trial: own
     names = [create_trial_directory(str(tmp_path), make_trial(tmp_path), creator) for _ in range(3)]
 
@@ -197,7 +187,7 @@ def test_a_taken_name_gets_four_hex_digits(tmp_path: Path, frozen_time: None, ow
 @pytest.mark.parametrize(
     "tag", ["0_x=../../x", "0_x=--flag", '0_x="quotes"\'', "0_x=a\nb\0c", "0_x=<>:|?*\\()", "0_" + "ü" * 5000, "\ud800"]
 )
-def test_hostile_values_are_cleaned_before_they_become_names(tmp_path: Path, tag: str) -> None:
+def test_hostile_values_are_cleaned_before_they_become_names(tmp_path, tag):
     run = tmp_path / "run"
     run.mkdir()
 
@@ -209,9 +199,7 @@ def test_hostile_values_are_cleaned_before_they_become_names(tmp_path: Path, tag
     assert len(os.fsencode(name)) <= 255
 
 
-def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(tmp_path, monkeypatch):
     date_length = len("_2024-01-01_00-00-00")
     trial = make_trial(tmp_path, "x" * 500)
 
@@ -227,9 +215,7 @@ def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(
 
 
 @pytest.mark.parametrize(("trainable", "name"), [("train", "train"), ("a.", "a"), ("..", "_run")])
-def test_the_date_can_be_left_out_of_default_names_of_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainable: str, name: str
-) -> None:
+def test_the_date_can_be_left_out_of_default_names_of_runs(tmp_path, monkeypatch, trainable, name):
     monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
 
     run = create(str(tmp_path), None, trainable_name=trainable)
@@ -238,15 +224,13 @@ def test_the_date_can_be_left_out_of_default_names_of_runs(
 
 
 @pytest.mark.parametrize("variable", ["MINITUNE_STORAGE_PATH", "TUNE_RESULT_DIR"])
-def test_a_variable_sets_the_default_directory_of_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
+def test_a_variable_sets_the_default_directory_of_runs(tmp_path, monkeypatch, variable):
     monkeypatch.delenv("MINITUNE_STORAGE_PATH", raising=False)
     monkeypatch.setenv(variable, str(tmp_path / "runs"))
     assert default_storage_path() == str(tmp_path / "runs")
 
 
-def test_a_name_from_the_user_is_used_fully(tmp_path: Path) -> None:
+def test_a_name_from_the_user_is_used_fully(tmp_path):
     trial = make_trial(tmp_path)
 
     assert create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}") == "my ab12c_00000"
@@ -257,7 +241,7 @@ def test_a_name_from_the_user_is_used_fully(tmp_path: Path) -> None:
     assert create_trial_directory(str(tmp_path), trial).startswith("team_model_0_lr=0.1_")
 
 
-def test_a_link_in_the_directorys_place_is_not_used(tmp_path: Path) -> None:
+def test_a_link_in_the_directorys_place_is_not_used(tmp_path):
     run, outside = tmp_path / "run", tmp_path / "outside"
     run.mkdir()
     outside.mkdir()
@@ -273,7 +257,7 @@ def test_a_link_in_the_directorys_place_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sync", [False, True])
-def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
+def test_a_file_is_replaced_whole(tmp_path, sync):
     path = tmp_path / "file"
     path.write_bytes(b"one")
     with path.open("rb") as reader:
@@ -285,7 +269,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path: Path) -> None:
+def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         files.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
@@ -298,7 +282,7 @@ def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path:
 
 
 @pytest.mark.parametrize("step", ["write", "replace"])
-def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch, step):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     if step == "replace":
@@ -311,7 +295,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_only_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
+def test_only_leftovers_of_a_killed_writer_are_removed(tmp_path):
     run = RunDirectory(str(tmp_path))
     os.mkdir(run.objects)
     for directory in (run.path, run.objects):
@@ -327,7 +311,7 @@ def test_only_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
 # -- errors --------------------------------------------------------------------------------------------------------
 
 
-def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path: Path) -> None:
+def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path):
     layout.append_error(str(tmp_path), 1, "Traceback ...\nValueError: one\n", "2024-01-01_00-00-00", ValueError("one"))
     layout.append_error(str(tmp_path), 2, "KeyError: 'zwei\ud800'", "2024-01-01_00-00-01", KeyError("two"))
 
@@ -342,7 +326,7 @@ def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["error.txt"]
 
 
-def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path: Path) -> None:
+def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path):
     layout.append_error(str(tmp_path), 1, "one", "then", ValueError("one"))
     layout.append_error(str(tmp_path), 2, "two", "then", ValueError(i for i in range(3)))
 
@@ -352,7 +336,7 @@ def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path
 # -- removal -------------------------------------------------------------------------------------------------------
 
 
-def test_unrecorded_checkpoints_are_removed_from_a_trials_directory(tmp_path: Path) -> None:
+def test_unrecorded_checkpoints_are_removed_from_a_trials_directory(tmp_path):
     trial, outside = tmp_path / "run" / "trial", tmp_path / "outside"
     outside.mkdir(parents=True)
     (outside / "precious").touch()
@@ -369,7 +353,7 @@ def test_unrecorded_checkpoints_are_removed_from_a_trials_directory(tmp_path: Pa
     assert (outside / "precious").exists()
 
 
-def test_two_may_remove_the_same_directory(tmp_path: Path) -> None:
+def test_two_may_remove_the_same_directory(tmp_path):
     directory = tmp_path / "checkpoint"
     for name in ("a", "b", "c"):
         (directory / name).mkdir(parents=True)
@@ -385,7 +369,7 @@ def test_two_may_remove_the_same_directory(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
-def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
+def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path):
     run, outside = tmp_path / "run", tmp_path / "outside"
     run.mkdir()
     (outside / "checkpoint_000000").mkdir(parents=True)
@@ -401,7 +385,7 @@ def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run_on_disk(tmp_path: Path) -> Path:
+def run_on_disk(tmp_path):
     run = tmp_path / "run"
     (run / "objects").mkdir(parents=True, mode=0o755)
     for file in (run / "journal", run / "tuner.pkl", run / "objects" / "ab.pkl"):
@@ -410,9 +394,7 @@ def run_on_disk(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
-def test_a_world_writable_run_is_not_trusted_unless_allowed(
-    run_on_disk: Path, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_world_writable_run_is_not_trusted_unless_allowed(run_on_disk, place, monkeypatch):
     lock.check_trusted(run_on_disk)
     target = run_on_disk / place
     target.chmod(target.stat().st_mode | 0o002)
@@ -423,7 +405,7 @@ def test_a_world_writable_run_is_not_trusted_unless_allowed(
     lock.check_trusted(run_on_disk)
 
 
-def test_runs_below_a_hidden_directory_are_not_listed(tmp_path: Path) -> None:
+def test_runs_below_a_hidden_directory_are_not_listed(tmp_path):
     for name in ("a", "project/b", ".trash/c", "project/.trash/d", ".e", "1/2/f", "1/2/3/g"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "journal").write_bytes(b"x")
@@ -432,7 +414,7 @@ def test_runs_below_a_hidden_directory_are_not_listed(tmp_path: Path) -> None:
     assert list(layout.find_runs(str(tmp_path / "nowhere"))) == []
 
 
-def test_a_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
+def test_a_group_writable_run_is_not_trusted(run_on_disk):
     grp = pytest.importorskip("grp")
     if os.getuid() != 0:
         pytest.skip("only root can give a file to any group")
@@ -444,7 +426,7 @@ def test_a_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
         lock.check_trusted(run_on_disk)
 
 
-def test_the_run_of_another_user_is_not_trusted(run_on_disk: Path) -> None:
+def test_the_run_of_another_user_is_not_trusted(run_on_disk):
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
     os.chown(run_on_disk / "tuner.pkl", 12345, -1)
@@ -453,7 +435,7 @@ def test_the_run_of_another_user_is_not_trusted(run_on_disk: Path) -> None:
         lock.check_trusted(run_on_disk / "tuner.pkl")
 
 
-def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -> None:
+def test_a_link_inside_a_run_is_not_trusted(run_on_disk, tmp_path):
     (tmp_path / "elsewhere.pkl").touch()
     (run_on_disk / "searcher-state-1.pkl").symlink_to(tmp_path / "elsewhere.pkl")
 
@@ -461,7 +443,7 @@ def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -
         lock.check_trusted(run_on_disk)
 
 
-def test_the_directories_of_large_values_are_no_trials(tmp_path: Path) -> None:
+def test_the_directories_of_large_values_are_no_trials(tmp_path):
     run = RunDirectory(str(tmp_path))
     for path in (run.objects, run.shared):
         os.mkdir(path)
@@ -470,7 +452,7 @@ def test_the_directories_of_large_values_are_no_trials(tmp_path: Path) -> None:
     assert run.has_trials()
 
 
-def test_a_path_comes_before_a_name_below_the_storage_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_comes_before_a_name_below_the_storage_path(tmp_path, monkeypatch):
     stored = fit(report_n(1)).experiment_path
     monkeypatch.chdir(tmp_path)
     assert locate_run("run") == stored

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -26,7 +25,7 @@ from kit import (
     run_path,
 )
 
-from minitune import Trial, TuneError, grid_search, report
+from minitune import TuneError, grid_search, report
 from minitune.error import JournalCorruptError
 from minitune.experiment.decision import Decision
 from minitune.record import records
@@ -41,7 +40,7 @@ from minitune.result import complete
 THREE = {"i": grid_search([0, 1, 2])}
 
 
-def test_the_time_of_a_run_is_that_of_all_its_drivers() -> None:
+def test_the_time_of_a_run_is_that_of_all_its_drivers():
     fit(report_n(2))
     for _ in range(2):
         resume(report_n(2), add_samples=1)
@@ -51,17 +50,17 @@ def test_the_time_of_a_run_is_that_of_all_its_drivers() -> None:
 
 
 @pytest.mark.parametrize("choice", ["resume_errored", "restart_errored"])
-def test_a_trial_that_goes_on_had_not_ended_before(choice: str) -> None:
+def test_a_trial_that_goes_on_had_not_ended_before(choice):
     fit(counting(3, bad=[0]), THREE)
     resume(counting(3), **{choice: True})
     run = read_run(run_path())
     assert run.driver.ended_before == {trial.trial_id for trial in run.trials[1:]}
 
 
-def test_each_driver_gives_a_trial_all_its_attempts_again(tmp_path: Path) -> None:
+def test_each_driver_gives_a_trial_all_its_attempts_again(tmp_path):
     mark = tmp_path / "has failed"
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         report({"n": 1})
         if not mark.exists():
             mark.touch()
@@ -74,20 +73,20 @@ def test_each_driver_gives_a_trial_all_its_attempts_again(tmp_path: Path) -> Non
     assert [trial.num_failures for trial in read_run(run_path()).trials] == [0]
 
 
-def test_a_run_that_got_more_samples_goes_on_with_them_after_it_was_killed() -> None:
+def test_a_run_that_got_more_samples_goes_on_with_them_after_it_was_killed():
     assert len(fit(counting(2), num_samples=3, stop=EndAfter(2), max_concurrent_trials=1)) == 1
     with pytest.raises(TuneError):
         resume(counting(2), add_samples=2, stop=EndAfter(99), callbacks=[CutAfter(1)])
     assert len(resume(counting(2), stop=EndAfter(99))) == 5
 
 
-def test_a_timestamp_of_the_users_that_is_no_number_is_no_time_of_the_run() -> None:
+def test_a_timestamp_of_the_users_that_is_no_number_is_no_time_of_the_run():
     fit(report_n(1, timestamp="late"))
     run = read_run(run_path())
     assert run.updated_s == run.noted_s > 0
 
 
-def test_an_unfinished_run_has_changed_when_its_journal_has() -> None:
+def test_an_unfinished_run_has_changed_when_its_journal_has():
     journal = Path(fit(report_n(1)).experiment_path, "journal")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
     changed_s = read_overview(journal.parent).updated_s + 100
@@ -100,7 +99,7 @@ class Rough(SavedCounter):
 
     fails: set[tuple[int, int]]
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         moment = self.config["i"], self.n + 1
         if moment in self.fails:
             self.fails.discard(moment)
@@ -108,7 +107,7 @@ class Rough(SavedCounter):
         return super().step()
 
 
-def rough(*fails: tuple[int, int]) -> type[Rough]:
+def rough(*fails):
     """The class, which fails where `i` and the number of the step are such a pair."""
     return type("Rough", (Rough,), {"fails": set(fails)})
 
@@ -116,20 +115,20 @@ def rough(*fails: tuple[int, int]) -> type[Rough]:
 class Turns:
     """Answers the first results of a trial with a number `n` in ways of its own, and all others by CONTINUE."""
 
-    def __init__(self, **answers: Any):
+    def __init__(self, **answers):
         self.answers = {name: list(several) for name, several in answers.items()}
 
-    def __call__(self, context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+    def __call__(self, context, trial, result):
         answers = self.answers.get(f"trial_{trial.number}_at_{result['n']}")
         return answers.pop(0)(context, trial) if answers else "CONTINUE"
 
 
-def takes_over(number: int, **changes: Any) -> Any:
+def takes_over(number, **changes):
     """The trial goes on from the newest checkpoint of another one, with changes of its configuration."""
     return lambda context, trial: Decision("PAUSE", exploit=(context.get_trials()[number], {**trial.config, **changes}))
 
 
-def check_views(trials: list[Trial]) -> None:
+def check_views(trials):
     """Each view that reads only a part of the journal tells what the whole of it tells."""
     check_story(read_run(run_path()), trials)
     decisions = Decisions()
@@ -157,11 +156,11 @@ def check_views(trials: list[Trial]) -> None:
         assert curves.get(name, []) == live.get(name, [])
 
 
-def stops(context: Any, trial: Trial) -> str:
+def stops(context, trial):
     return "STOP"
 
 
-def changes_by_itself(context: Any, trial: Trial) -> str:
+def changes_by_itself(context, trial):
     trial.set_experiment_tag("another")
     trial.set_config({**trial.config, "i": 7})
     return "PAUSE"
@@ -169,7 +168,7 @@ def changes_by_itself(context: Any, trial: Trial) -> str:
 
 FOUR = {"i": grid_search([0, 1, 2, 3]), "end": 6}
 
-LIVES: dict[str, tuple[list[tuple[int, int]], dict[str, Any]]] = {
+LIVES = {
     "goes back to its own checkpoint": ([(0, 4), (1, 6)], {}),
     "goes back to the beginning": ([(0, 2)], {}),
     "goes back to the checkpoint that it has taken over": ([(9, 4)], {"trial_1_at_3": [takes_over(0, i=9)]}),
@@ -184,16 +183,16 @@ LIVES: dict[str, tuple[list[tuple[int, int]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("life", LIVES)
-def test_a_reader_sees_after_each_turn_what_the_run_knows_of_a_trial_that(life: str) -> None:
+def test_a_reader_sees_after_each_turn_what_the_run_knows_of_a_trial_that(life):
     fails, answers = LIVES[life]
-    settings: dict[str, Any] = {"max_failures": 2, "num_to_keep": 2, "checkpoint_frequency": 2}
+    settings = {"max_failures": 2, "num_to_keep": 2, "checkpoint_frequency": 2}
     turns, spy = Turns(**answers), Spy()
     fit(rough(*fails), FOUR, scheduler=deciding(turns), callbacks=[Reader(), spy], **settings)
     assert not any(turns.answers.values())
     check_views(spy.trials)
 
 
-def test_a_reader_sees_what_a_scheduler_has_changed_of_a_trial_that_has_started_again() -> None:
+def test_a_reader_sees_what_a_scheduler_has_changed_of_a_trial_that_has_started_again():
     spy = Spy()
     turns = Turns(trial_1_at_2=[changes_by_itself])
     fit(rough(), FOUR, scheduler=deciding(turns), callbacks=[spy])
@@ -201,7 +200,7 @@ def test_a_reader_sees_what_a_scheduler_has_changed_of_a_trial_that_has_started_
     check_story(read_run(run_path()), spy.trials)
 
 
-RESUMES: dict[str, tuple[int, dict[str, Any]]] = {
+RESUMES = {
     "goes on before there is a checkpoint": (3, {}),
     "goes on": (12, {}),
     "goes on with a trial that had failed": (12, {"resume_errored": True}),
@@ -212,9 +211,9 @@ RESUMES: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("how", RESUMES)
-def test_a_reader_sees_what_a_second_driver_knows_if_it(how: str) -> None:
+def test_a_reader_sees_what_a_second_driver_knows_if_it(how):
     results, choice = RESUMES[how]
-    settings: dict[str, Any] = {"max_failures": 1, "num_to_keep": 2, "checkpoint_frequency": 2}
+    settings = {"max_failures": 1, "num_to_keep": 2, "checkpoint_frequency": 2}
     fails = [(0, 2), (0, 3), (1, 4), (9, 4)]
     turns = Turns(trial_2_at_3=[takes_over(1, i=9)])
     cut(rough(*fails), FOUR, results=results, scheduler=deciding(turns), stop={"n": 5}, **settings)
@@ -223,13 +222,13 @@ def test_a_reader_sees_what_a_second_driver_knows_if_it(how: str) -> None:
     check_views(spy.trials)
 
 
-def test_a_reader_that_skips_the_results_of_a_long_trial_knows_as_much_of_it() -> None:
+def test_a_reader_that_skips_the_results_of_a_long_trial_knows_as_much_of_it():
     spy = Spy()
     fit(report_n(40, loss=0.5), {"x": grid_search([1, 2])}, callbacks=[Reader(), spy], max_concurrent_trials=1)
     check_views(spy.trials)
 
 
-def test_a_record_with_an_unknown_ending_names_the_journal() -> None:
+def test_a_record_with_an_unknown_ending_names_the_journal():
     fit(report_n(1))
     found = journal_of()
     found[-1][records.ENDING] = "weird"

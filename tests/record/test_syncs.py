@@ -4,11 +4,8 @@ So no name may refer to a content that is not on the disk yet, and no only copy 
 No test can cut the power; so these tests check the order of the calls.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -26,20 +23,20 @@ from minitune.record.journal import Journal, repair
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
 
 
-def name_of(descriptor: int) -> str:
+def name_of(descriptor):
     name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
     return "a new file" if files.WRITE_TEMPORARY.fullmatch(name) else name
 
 
 @pytest.fixture
-def housekeeper() -> Iterator[Housekeeper]:
+def housekeeper():
     """It syncs batched journals."""
     with closing(Housekeeper()) as one:
         yield one
 
 
 @pytest.fixture
-def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
+def trace(monkeypatch):
     """Syncs of files and of directories, and renames, by the names of the files."""
     trace = Trace(monkeypatch)
     trace.watch(files, "sync_descriptor", lambda descriptor: f"sync {name_of(descriptor)}")
@@ -48,7 +45,7 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
     return trace
 
 
-def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts(tmp_path: Path, trace: Trace) -> None:
+def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts(tmp_path, trace):
     with files.new_file(str(tmp_path / "file"), sync=True) as file:
         file.write(b"new")
     assert trace.lines == ["sync a new file", "rename to file", f"sync names in {tmp_path.name}"]
@@ -57,7 +54,7 @@ def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts(tmp
     assert trace.lines == ["rename to file"], "nothing that was not asked for"
 
 
-def test_a_checkpoint_is_synced_from_the_inside_out(tmp_path: Path, trace: Trace) -> None:
+def test_a_checkpoint_is_synced_from_the_inside_out(tmp_path, trace):
     directory = tmp_path / "run" / "trial" / "checkpoint_000000"
     (directory / "sub").mkdir(parents=True)
     (directory / "sub" / "inner").touch()
@@ -75,9 +72,7 @@ def test_a_checkpoint_is_synced_from_the_inside_out(tmp_path: Path, trace: Trace
     ]
 
 
-def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
-    tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(tmp_path, trace, monkeypatch):
     path = tmp_path / "journal"
     with closing(Journal(path, NoThread(), is_new=True)) as journal:
         journal.append({"type": "run", "schema": 2})
@@ -86,7 +81,7 @@ def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
         file.write(b"0123 torn")
     torn = path.stat().st_size
 
-    def length(descriptor: int) -> str:
+    def length(descriptor):
         return f"sync {name_of(descriptor)} while the journal has {'all' if path.stat().st_size == torn else good}"
 
     monkeypatch.undo()
@@ -102,8 +97,8 @@ def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
     assert (tmp_path / "journal.torn-1").read_bytes() == b"0123 torn"
 
 
-def test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial(trace: Trace) -> None:
-    lines: list[str] = []
+def test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial(trace):
+    lines = []
     fit(lambda config: lines.extend(trace.lines))
     assert [line for line in dict.fromkeys(lines) if line.startswith("sync") or line.endswith("tuner.pkl")] == [
         "sync names in run",
@@ -115,9 +110,7 @@ def test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial(trace: Tra
     assert lines.count("sync names in run") == 2, "once for the journal, once for the settings"
 
 
-def test_a_journal_syncs_a_large_object_before_itself_in_the_background(
-    housekeeper: Housekeeper, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_syncs_a_large_object_before_itself_in_the_background(housekeeper, tmp_path, trace, monkeypatch):
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
     with closing(Journal(tmp_path / "journal", housekeeper, is_new=True)) as log:
         log.append({"type": "run", "schema": 2})
@@ -133,9 +126,7 @@ def test_a_journal_syncs_a_large_object_before_itself_in_the_background(
         ]
 
 
-def test_a_large_object_that_an_earlier_driver_may_not_have_synced_is_synced(
-    housekeeper: Housekeeper, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_object_that_an_earlier_driver_may_not_have_synced_is_synced(housekeeper, tmp_path, trace, monkeypatch):
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
     value = Large()
     with closing(Journal(tmp_path / "journal", housekeeper, is_new=True)) as log:
@@ -153,9 +144,7 @@ def test_a_large_object_that_an_earlier_driver_may_not_have_synced_is_synced(
         ]
 
 
-def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(
-    housekeeper: Housekeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(housekeeper, tmp_path, monkeypatch):
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # the sync comes when this test calls it
     run = tmp_path / "run"
     run.mkdir()
@@ -171,22 +160,20 @@ def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(
 class Large:
     """Too large for a record."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.data = os.urandom(100_000)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
-def test_an_older_checkpoint_is_removed_after_a_newer_one_is_on_the_disk(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_checkpoint_is_removed_after_a_newer_one_is_on_the_disk(trace, monkeypatch):
     """Else a power cut could leave none."""
     monkeypatch.setattr(housekeeper_module, "CHECKPOINT_PERIOD_S", 0.0)
     trace.watch(CheckpointManager, "remove", lambda manager, surplus: f"remove {surplus.record.directory}")
     (result,) = fit(counting(9), {"i": grid_search([1])}, num_to_keep=1)
     assert result.metrics["n"] == 9
-    on_disk: set[str] = set()
+    on_disk = set()
     for line in trace.lines:
         what, _, directory = line.rpartition(" ")
         if what == "sync names in" and directory.startswith("checkpoint_"):
@@ -197,7 +184,7 @@ def test_an_older_checkpoint_is_removed_after_a_newer_one_is_on_the_disk(
     assert on_disk == {"checkpoint_000008"}
 
 
-def test_a_checkpoint_that_waits_for_its_sync_replaces_none() -> None:
+def test_a_checkpoint_that_waits_for_its_sync_replaces_none():
     """One is kept, and the newest that would outlive a power cut besides; at the end all is on the disk."""
     cut(counting(9), {"i": grid_search([1])}, results=5, num_to_keep=1)
     assert [path.name for path in sorted(run_path().glob("*/checkpoint_*"))][-1] == "checkpoint_000004"

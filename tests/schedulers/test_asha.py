@@ -1,37 +1,33 @@
 """ASHA: which trials continue, end, or are promoted."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from typing import Any
 
 import pytest
 from kit import FakeContext, SavedCounter, fit, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.schedulers import ASHAScheduler
 
 CONTEXT = FakeContext()
 
 
-def asha(**kwargs: Any) -> ASHAScheduler:
+def asha(**kwargs):
     return ASHAScheduler(**{"metric": "score", "mode": "max", "max_t": 64, "grace_period": 4, **kwargs})
 
 
-def ask(scheduler: ASHAScheduler, trial: Trial, t: float, value: Any) -> str:
+def ask(scheduler, trial, t, value):
     return scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": t, "score": value})
 
 
-def decisions(scheduler: ASHAScheduler, values: list[Any], t: float = 4) -> list[str]:
+def decisions(scheduler, values, t=4):
     return [ask(scheduler, make_trial(i), t, value) for i, value in enumerate(values)]
 
 
 # -- stopping ------------------------------------------------------------------------------------------------------
 
 
-def test_the_best_quarter_of_a_rung_goes_on_the_newcomer_included() -> None:
+def test_the_best_quarter_of_a_rung_goes_on_the_newcomer_included():
     """Of fewer than eight, this is only the best: the second of seven is not in the best quarter, that of eight is."""
     assert decisions(asha(), [5, 4, 6, 3, 5.5, 7, 6.5, 6.9, 6.8]) == [
         "CONTINUE",
@@ -47,11 +43,11 @@ def test_the_best_quarter_of_a_rung_goes_on_the_newcomer_included() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
-def test_result_without_a_number_is_worst_and_ends_even_as_the_first(bad: Any) -> None:
+def test_result_without_a_number_is_worst_and_ends_even_as_the_first(bad):
     assert decisions(asha(), [bad, -1e308, bad]) == ["STOP", "CONTINUE", "STOP"]
 
 
-def test_between_rungs_nothing_is_compared() -> None:
+def test_between_rungs_nothing_is_compared():
     scheduler = asha()
     first, second = make_trial(1), make_trial(2)
     assert [ask(scheduler, first, t, 9) for t in (1, 2, 3, 4, 5, 15, 16)] == ["CONTINUE"] * 7
@@ -59,7 +55,7 @@ def test_between_rungs_nothing_is_compared() -> None:
     assert ask(scheduler, second, 4, 1) == "STOP"
 
 
-def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
+def test_a_trial_that_goes_back_in_time_is_not_recorded_again():
     scheduler = asha()
     trial = make_trial(1)
     ask(scheduler, trial, 16, 5)
@@ -70,7 +66,7 @@ def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
     assert ask(scheduler, make_trial(2), 4, 1) == "CONTINUE"  # still the first at rung 4
 
 
-def test_max_t_ends_a_trial_or_lets_it_run_on() -> None:
+def test_max_t_ends_a_trial_or_lets_it_run_on():
     assert ask(asha(), make_trial(), 64, 1) == "STOP"
     free = asha(stop_last_trials=False)
     assert ask(free, make_trial(), 64, math.nan) == "CONTINUE"
@@ -87,7 +83,7 @@ def test_max_t_ends_a_trial_or_lets_it_run_on() -> None:
         (10, 4, 4, [4]),
     ],
 )
-def test_rungs_lie_below_max_t(max_t: int, grace: int, eta: int, rungs: list[int]) -> None:
+def test_rungs_lie_below_max_t(max_t, grace, eta, rungs):
     scheduler = asha(max_t=max_t, grace_period=grace, reduction_factor=eta)
     trial = make_trial()
     reached = []
@@ -99,7 +95,7 @@ def test_rungs_lie_below_max_t(max_t: int, grace: int, eta: int, rungs: list[int
     assert reached == rungs
 
 
-def test_a_result_without_metric_or_time_says_nothing() -> None:
+def test_a_result_without_metric_or_time_says_nothing():
     scheduler = asha()
     trial = make_trial()
     assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": 4}) == "CONTINUE"
@@ -108,7 +104,7 @@ def test_a_result_without_metric_or_time_says_nothing() -> None:
     assert scheduler.get_state()["arrivals"] == 0
 
 
-def test_a_trial_that_ends_by_itself_counts_at_its_rung_once() -> None:
+def test_a_trial_that_ends_by_itself_counts_at_its_rung_once():
     scheduler = asha()
     trial, other = make_trial(1), make_trial(2)
     scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": 4, "score": 10})
@@ -117,7 +113,7 @@ def test_a_trial_that_ends_by_itself_counts_at_its_rung_once() -> None:
     assert scheduler.get_state()["arrivals"] == 2
 
 
-def test_state_of_a_trial_is_removed_with_it() -> None:
+def test_state_of_a_trial_is_removed_with_it():
     scheduler = asha()
     for number, end in enumerate(("complete", "remove", "error")):
         trial = make_trial(number)
@@ -135,24 +131,22 @@ def test_state_of_a_trial_is_removed_with_it() -> None:
     assert state["arrivals"] == 3
 
 
-def test_a_decision_tells_its_reason() -> None:
+def test_a_decision_tells_its_reason():
     scheduler = asha(mode="min", metric="eval/loss")
     result = {"training_iteration": 4, "eval/loss": 0.25}
     scheduler.on_trial_result(CONTEXT, make_trial(1), result)
     stop = scheduler.on_trial_result(CONTEXT, make_trial(2), {**result, "eval/loss": 0.5})
-    assert stop.reason == (  # type: ignore[attr-defined]
-        "rank 2 of 2 at training_iteration 4, where the best 1 go on: eval/loss=0.5, cutoff 0.25"
-    )
+    assert stop.reason == ("rank 2 of 2 at training_iteration 4, where the best 1 go on: eval/loss=0.5, cutoff 0.25")
     nan = scheduler.on_trial_result(CONTEXT, make_trial(3), {**result, "eval/loss": math.nan})
-    assert "eval/loss=no number" in nan.reason  # type: ignore[attr-defined]
+    assert "eval/loss=no number" in nan.reason
     last = scheduler.on_trial_result(CONTEXT, make_trial(4), {**result, "training_iteration": 64})
-    assert "max_t=64" in last.reason  # type: ignore[attr-defined]
+    assert "max_t=64" in last.reason
 
 
 # -- brackets --------------------------------------------------------------------------------------------------------
 
 
-def test_brackets_are_drawn_with_the_shares_of_hyperband() -> None:
+def test_brackets_are_drawn_with_the_shares_of_hyperband():
     scheduler = asha(max_t=81, grace_period=1, reduction_factor=3, brackets=4)
     scheduler.set_seed(7)
     for number in range(4000):
@@ -162,7 +156,7 @@ def test_brackets_are_drawn_with_the_shares_of_hyperband() -> None:
         assert abs(counts[bracket] / 4000 - share) < 0.03
 
 
-def test_the_same_seed_draws_the_same_brackets() -> None:
+def test_the_same_seed_draws_the_same_brackets():
     drawn = []
     for seed in (1, 1, 2):
         scheduler = asha(brackets=3, grace_period=1)
@@ -173,7 +167,7 @@ def test_the_same_seed_draws_the_same_brackets() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_a_higher_bracket_starts_one_rung_higher() -> None:
+def test_a_higher_bracket_starts_one_rung_higher():
     scheduler = asha(brackets=2, grace_period=1, max_t=64)
     assert [[rung["time"] for rung in rungs] for rungs in scheduler.get_state()["brackets"]] == [
         [1, 4, 16],
@@ -181,13 +175,13 @@ def test_a_higher_bracket_starts_one_rung_higher() -> None:
     ]
 
 
-def test_brackets_without_a_rung_are_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_brackets_without_a_rung_are_dropped_with_a_warning(caplog):
     scheduler = asha(brackets=5, grace_period=1, max_t=10)
     assert len(scheduler.get_state()["brackets"]) == 2
     assert "2 brackets instead of 5" in caplog.text
 
 
-def test_without_any_rung_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_any_rung_only_max_t_ends_a_trial(caplog):
     scheduler = asha(grace_period=10, max_t=10)
     assert "no trial before max_t" in caplog.text
     assert decisions(scheduler, [3, 1, math.nan], t=9) == ["CONTINUE"] * 3
@@ -197,7 +191,7 @@ def test_without_any_rung_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixtu
 # -- state and arguments -----------------------------------------------------------------------------------------------
 
 
-def test_a_state_with_other_rungs_is_refused() -> None:
+def test_a_state_with_other_rungs_is_refused():
     with pytest.raises(ValueError, match="same max_t"):
         asha(max_t=16).set_state(asha(max_t=64).get_state())
 
@@ -215,25 +209,25 @@ def test_a_state_with_other_rungs_is_refused() -> None:
         ({"max_t": math.nan}, "max_t"),
     ],
 )
-def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
+def test_bad_arguments_are_refused(kwargs, words):
     with pytest.raises(ValueError, match=words):
         asha(**kwargs)
 
 
-def test_metric_and_mode_are_its_own_or_those_of_the_run_but_both_are_needed() -> None:
+def test_metric_and_mode_are_its_own_or_those_of_the_run_but_both_are_needed():
     assert asha().set_search_properties(None, None)
     assert not asha().set_search_properties("loss", "min")
     with pytest.raises(ValueError, match="mode='min' or mode='max'"):
         ASHAScheduler().set_search_properties("loss", None)
 
 
-def test_debug_string_tells_stops_and_cutoffs() -> None:
+def test_debug_string_tells_stops_and_cutoffs():
     scheduler = asha()
     decisions(scheduler, [3, 2, 1])
     assert scheduler.debug_string() == "Using AsyncHyperBand: num_stopped=2\nBracket: Iter 16.000: None | Iter 4.000: 3"
 
 
-def test_a_trial_that_has_reached_max_t_does_not_count_as_stopped() -> None:
+def test_a_trial_that_has_reached_max_t_does_not_count_as_stopped():
     scheduler = asha()
     decisions(scheduler, [3, 2])
     assert decisions(scheduler, [3, 2, 1], t=64) == ["STOP"] * 3
@@ -246,17 +240,17 @@ def test_a_trial_that_has_reached_max_t_does_not_count_as_stopped() -> None:
 class PromotingRun:
     """Runs trials of ASHA's promoting variant one after the other; trial i always reports `values[i]`."""
 
-    def __init__(self, values: list[Any], **kwargs: Any):
+    def __init__(self, values, **kwargs):
         self.scheduler = asha(variant="promote", **{"grace_period": 1, "max_t": 16, **kwargs})
         self.trials = [make_trial(number) for number in range(len(values))]
         self.values = dict(zip(self.trials, values, strict=True))
         self.context = FakeContext(self.trials)
         self.times = dict.fromkeys(self.trials, 0)
-        self.resumed: list[tuple[int, int]] = []
+        self.resumed = []
         for trial in self.trials:
             self.scheduler.on_trial_add(self.context, trial)
 
-    def step(self) -> Trial | None:
+    def step(self):
         """Start the trial that the scheduler chooses, and run it until it is paused or stopped."""
         trial = self.scheduler.choose_trial_to_run(self.context)
         assert trial is self.scheduler.choose_trial_to_run(self.context), "choosing must be idempotent"
@@ -266,7 +260,7 @@ class PromotingRun:
             self.run(run_trial(trial))
         return trial
 
-    def run(self, trial: Trial) -> str:
+    def run(self, trial):
         while True:
             self.times[trial] += 1
             result = {"training_iteration": self.times[trial], "score": self.values[trial]}
@@ -279,12 +273,12 @@ class PromotingRun:
                 trial.move(Transition.STOP)
                 return decision
 
-    def to_the_end(self) -> None:
+    def to_the_end(self):
         while self.step() is not None:
             pass
 
 
-def test_promotion_prefers_the_highest_rung_then_a_new_trial() -> None:
+def test_promotion_prefers_the_highest_rung_then_a_new_trial():
     run = PromotingRun([1, 2, 3, 4, 5, 6, 7, 8])
     for _ in range(4):
         run.step()
@@ -296,7 +290,7 @@ def test_promotion_prefers_the_highest_rung_then_a_new_trial() -> None:
     assert run.times[run.trials[4]] == 1
 
 
-def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped() -> None:
+def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped():
     run = PromotingRun([1, 2, 3, 4, 5])
     run.to_the_end()
     assert [run.times[trial] for trial in run.trials] == [1, 1, 1, 4, 16]
@@ -308,7 +302,7 @@ def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped() -> None:
     assert run.scheduler.debug_string().startswith("Using AsyncHyperBand: num_stopped=4\n")
 
 
-def test_a_run_tells_how_many_were_not_promoted_and_stopped() -> None:
+def test_a_run_tells_how_many_were_not_promoted_and_stopped():
     scheduler = ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2, variant="promote")
     grid = fit(SavedCounter, num_samples=4, metric="n", mode="max", scheduler=scheduler, checkpoint_frequency=1)
     early = [result for result in grid if result.metrics["training_iteration"] < 4]
@@ -317,7 +311,7 @@ def test_a_run_tells_how_many_were_not_promoted_and_stopped() -> None:
 
 
 @pytest.mark.parametrize("supply", ["ENDED", "WAITING"])
-def test_no_trial_is_promoted_while_more_may_come(supply: str) -> None:
+def test_no_trial_is_promoted_while_more_may_come(supply):
     run = PromotingRun([1, 2])
     run.context.supply = "OPEN"
     run.to_the_end()
@@ -328,21 +322,21 @@ def test_no_trial_is_promoted_while_more_may_come(supply: str) -> None:
     assert run.resumed == [(1, 1), (1, 4)]
 
 
-def test_values_that_are_no_numbers_are_never_promoted() -> None:
+def test_values_that_are_no_numbers_are_never_promoted():
     run = PromotingRun([math.nan, None, math.nan, math.nan, math.nan])
     run.to_the_end()
     assert run.resumed == []
     assert {request[1] for request in run.context.requests} == set(run.trials)
 
 
-def test_ties_promote_exactly_one_in_four_the_first_ones() -> None:
+def test_ties_promote_exactly_one_in_four_the_first_ones():
     run = PromotingRun([1.0] * 8, max_t=4)
     run.context.supply = "OPEN"
     run.to_the_end()
     assert [number for number, _ in run.resumed] == [0, 1]
 
 
-def test_a_trial_that_is_being_saved_is_not_taken_for_a_running_one() -> None:
+def test_a_trial_that_is_being_saved_is_not_taken_for_a_running_one():
     run = PromotingRun([4, 3, 2, 1])
     for _ in range(3):
         run.step()
@@ -356,7 +350,7 @@ def test_a_trial_that_is_being_saved_is_not_taken_for_a_running_one() -> None:
     assert run.scheduler.choose_trial_to_run(run.context) is last
 
 
-def test_a_retry_before_the_promotion_waits_again() -> None:
+def test_a_retry_before_the_promotion_waits_again():
     run = PromotingRun([4, 3, 2])
     run.step()
     trial = run_trial(run.trials[0])  # as after a failed save: it was queued and started again
@@ -364,7 +358,7 @@ def test_a_retry_before_the_promotion_waits_again() -> None:
     assert run.scheduler.get_state()["arrivals"] == 1
 
 
-def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next() -> None:
+def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next():
     run = PromotingRun([5, 4, 1, 1], max_t=4)
     for _ in range(4):
         run.step()
@@ -377,7 +371,7 @@ def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next() -> None
     assert run.times[run.trials[1]] == 4
 
 
-def test_a_time_attr_that_is_never_reported_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_time_attr_that_is_never_reported_is_told_once(caplog):
     scheduler = asha(time_attr="epok")
     result = {"epoch": 9, "eval/loss": 1, "time_total_s": 1.0, "config/lr": 0.1}
     told = {scheduler.on_trial_result(CONTEXT, make_trial(i), {**result, "score": i}) for i in range(3)}

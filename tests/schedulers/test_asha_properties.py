@@ -1,7 +1,5 @@
 """ASHA compared with a plain implementation of its rules, on random runs."""
 
-from __future__ import annotations
-
 import math
 import sys
 from fractions import Fraction

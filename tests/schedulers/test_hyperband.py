@@ -1,22 +1,18 @@
 """HyperBand, step by step: which trials wait, continue and end, and the reasons it gives."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.schedulers import HyperBandForBOHB, HyperBandScheduler
 
 
 class Band:
     """A bracket of nine at max_t=9, eta=3: rungs 1, 3, 9. Trial i always reports `values[i]`."""
 
-    def __init__(self, values: list[Any], supply: str = "ENDED", kind: type = HyperBandScheduler, **kwargs: Any):
+    def __init__(self, values, supply="ENDED", kind=HyperBandScheduler, **kwargs):
         self.scheduler = kind(**{"metric": "score", "mode": "max", "max_t": 9, **kwargs})
         self.trials = [make_trial(number) for number in range(len(values))]
         self.values = dict(enumerate(values))
@@ -25,7 +21,7 @@ class Band:
         for trial in self.trials:
             self.scheduler.on_trial_add(self.context, trial)
 
-    def report(self, number: int, t: float, **more: Any) -> Any:
+    def report(self, number, t, **more):
         trial = self.trials[number]
         if trial.status != "RUNNING":
             run_trial(trial)
@@ -38,10 +34,10 @@ class Band:
             trial.move(Transition.STOP)
         return answer
 
-    def report_all(self, numbers: Any, t: float) -> list[str]:
+    def report_all(self, numbers, t):
         return [str(self.report(number, t)) for number in numbers]
 
-    def fail(self, number: int, *, for_good: bool) -> None:
+    def fail(self, number, *, for_good):
         trial = self.trials[number]
         trial.num_failures += 1
         trial.max_failures = 0 if for_good else 3
@@ -52,7 +48,7 @@ class Band:
             trial.move(Transition.RETRY)
             self.scheduler.on_trial_add(self.context, trial)
 
-    def asked_to_stop(self) -> list[int]:
+    def asked_to_stop(self):
         """The numbers of the trials that were asked to end; they end now."""
         found = []
         while self.context.requests:
@@ -65,24 +61,24 @@ class Band:
             trial.move(Transition.STOP)
         return sorted(found)
 
-    def chosen(self) -> int | None:
+    def chosen(self):
         trial = self.scheduler.choose_trial_to_run(self.context)
         assert trial is self.scheduler.choose_trial_to_run(self.context), "choosing must be idempotent"
         return None if trial is None else trial.number
 
 
-def rungs_of(**kwargs: Any) -> list[tuple[int, list[float]]]:
+def rungs_of(**kwargs):
     """Size and rungs of each bracket of the first band."""
     band = Band([0.0] * 500, **kwargs)
     brackets = [b for b in band.scheduler.get_state()["brackets"] if b["band"] == 0]
     return [size_and_times(bracket) for bracket in brackets]
 
 
-def size_and_times(bracket: dict[str, Any]) -> tuple[int, list[float]]:
+def size_and_times(bracket):
     return bracket["entered"] + bracket["room"], [rung["time"] for rung in bracket["rungs"]]
 
 
-def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper() -> None:
+def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper():
     assert rungs_of(max_t=81) == [
         (81, [1, 3, 9, 27, 81]),
         (34, [3, 9, 27, 81]),
@@ -104,13 +100,13 @@ def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper() -> None:
         (1000, 10, (1000, [1, 10, 100, 1000])),
     ],
 )
-def test_every_bracket_ends_at_max_t_also_where_that_is_no_power(max_t: float, eta: float, first: Any) -> None:
+def test_every_bracket_ends_at_max_t_also_where_that_is_no_power(max_t, eta, first):
     band = HyperBandScheduler(metric="score", mode="max", max_t=max_t, reduction_factor=eta)
     band.on_trial_add(FakeContext(), make_trial())
     assert size_and_times(band.get_state()["brackets"][0]) == first
 
 
-def test_all_wait_at_a_rung_and_the_best_third_goes_on() -> None:
+def test_all_wait_at_a_rung_and_the_best_third_goes_on():
     band = Band([0, 1, 2, 3, 4, 5, 6, 7, 8], supply="OPEN")
     assert band.report_all(range(8), 1) == ["PAUSE"] * 8
     assert band.chosen() == 8, "the last one has not begun"
@@ -129,14 +125,14 @@ def test_all_wait_at_a_rung_and_the_best_third_goes_on() -> None:
     assert band.scheduler.state() == {"num_brackets": 1, "num_stopped": 8}
 
 
-def test_of_equal_values_the_first_go_on() -> None:
+def test_of_equal_values_the_first_go_on():
     band = Band([1.0] * 9)
     band.report_all(range(9), 1)
     assert band.asked_to_stop() == [3, 4, 5, 6, 7]  # the ninth got STOP as its own answer
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
-def test_trial_without_a_number_is_never_promoted(bad: Any) -> None:
+def test_trial_without_a_number_is_never_promoted(bad):
     band = Band([bad, bad, 1, bad, bad, bad, bad, bad, bad])
     band.report_all(range(9), 1)
     assert band.asked_to_stop() == [0, 1, 3, 4, 5, 6, 7]
@@ -147,7 +143,7 @@ def test_trial_without_a_number_is_never_promoted(bad: Any) -> None:
     assert not none.scheduler.get_state()["brackets"]
 
 
-def test_a_result_without_metric_or_time_says_nothing() -> None:
+def test_a_result_without_metric_or_time_says_nothing():
     band = Band([1, 2])
     trial = run_trial(band.trials[0])
     assert band.scheduler.on_trial_result(band.context, trial, {"training_iteration": 5}) == "CONTINUE"
@@ -158,7 +154,7 @@ def test_a_result_without_metric_or_time_says_nothing() -> None:
     assert band.scheduler.get_state()["arrivals"] == 0
 
 
-def test_a_trial_that_skips_rungs_has_come_to_all_of_them_with_one_value() -> None:
+def test_a_trial_that_skips_rungs_has_come_to_all_of_them_with_one_value():
     band = Band([5, 6, 7, 0, 0, 0, 0, 0, 0])
     assert band.report(0, 4) == "PAUSE"
     assert band.report_all([1, 2], 1) == ["PAUSE", "PAUSE"]
@@ -172,7 +168,7 @@ def test_a_trial_that_skips_rungs_has_come_to_all_of_them_with_one_value() -> No
     assert band.chosen() == 2
 
 
-def test_a_leap_beyond_max_t_ends_a_trial_or_lets_it_wait_to_be_compared() -> None:
+def test_a_leap_beyond_max_t_ends_a_trial_or_lets_it_wait_to_be_compared():
     assert Band([5, 6]).report(0, 100) == "STOP"
     free = Band([5, 6, 7], stop_last_trials=False)
     assert free.report_all([0, 1], 100) == ["PAUSE", "PAUSE"]
@@ -181,13 +177,13 @@ def test_a_leap_beyond_max_t_ends_a_trial_or_lets_it_wait_to_be_compared() -> No
     assert free.report(2, 1000) == "CONTINUE"
 
 
-def test_a_trial_that_may_run_on_continues_at_max_t() -> None:
+def test_a_trial_that_may_run_on_continues_at_max_t():
     free = Band([5], stop_last_trials=False)
     assert [free.report(0, t) for t in (1, 3, 8, 9, 10)] == ["CONTINUE"] * 5
     assert free.asked_to_stop() == []
 
 
-def test_failed_trials_count_and_retried_trials_are_waited_for() -> None:
+def test_failed_trials_count_and_retried_trials_are_waited_for():
     band = Band([8, 7, 6, 5, 4, 3, 2, 1, 0])
     band.report_all(range(7), 1)
     for number in (7, 8):
@@ -200,7 +196,7 @@ def test_failed_trials_count_and_retried_trials_are_waited_for() -> None:
     assert band.asked_to_stop() == [3, 4, 5, 6], "three of nine go on, although one of the nine has failed"
 
 
-def test_the_last_one_missing_may_end_otherwise() -> None:
+def test_the_last_one_missing_may_end_otherwise():
     for how in ("complete", "remove", "error"):
         band = Band([3, 2, 1])
         band.report_all([0, 1], 1)
@@ -220,7 +216,7 @@ def test_the_last_one_missing_may_end_otherwise() -> None:
         assert band.chosen() == 0
 
 
-def test_a_trial_that_is_started_again_while_it_waits_goes_no_further() -> None:
+def test_a_trial_that_is_started_again_while_it_waits_goes_no_further():
     band = Band([3, 2, 1])
     band.report(0, 1)
     band.trials[0].move(Transition.UNPAUSE)
@@ -229,7 +225,7 @@ def test_a_trial_that_is_started_again_while_it_waits_goes_no_further() -> None:
     assert band.scheduler.get_state()["arrivals"] == 1
 
 
-def test_trial_saving_while_its_rung_closes_is_stopped_afterwards() -> None:
+def test_trial_saving_while_its_rung_closes_is_stopped_afterwards():
     band = Band([1, 2, 3])
     saving, last = band.trials[0], band.trials[2]
     run_trial(saving)
@@ -246,7 +242,7 @@ def test_trial_saving_while_its_rung_closes_is_stopped_afterwards() -> None:
     assert band.asked_to_stop() == [0]
 
 
-def test_while_trials_may_still_come_a_bracket_waits_to_be_filled() -> None:
+def test_while_trials_may_still_come_a_bracket_waits_to_be_filled():
     band = Band([3, 2, 1], supply="OPEN")
     band.report_all(range(3), 1)
     assert band.chosen() is None
@@ -254,7 +250,7 @@ def test_while_trials_may_still_come_a_bracket_waits_to_be_filled() -> None:
 
 
 @pytest.mark.parametrize("supply", ["ENDED", "WAITING"])
-def test_a_bracket_ranks_the_present_trials_when_no_more_come(supply: str) -> None:
+def test_a_bracket_ranks_the_present_trials_when_no_more_come(supply):
     band = Band([3, 2, 1], supply="OPEN")
     band.report_all(range(3), 1)
     band.context.supply = supply
@@ -262,7 +258,7 @@ def test_a_bracket_ranks_the_present_trials_when_no_more_come(supply: str) -> No
     assert band.asked_to_stop() == [1, 2]
 
 
-def test_searcher_without_a_suggestion_is_asked_again_while_trials_run() -> None:
+def test_searcher_without_a_suggestion_is_asked_again_while_trials_run():
     band = Band([3, 2, 1], supply="WAITING")
     band.report_all(range(2), 1)
     assert band.chosen() == 2
@@ -271,7 +267,7 @@ def test_searcher_without_a_suggestion_is_asked_again_while_trials_run() -> None
     assert not band.context.requests
 
 
-def test_later_trials_begin_the_next_bracket() -> None:
+def test_later_trials_begin_the_next_bracket():
     band = Band([3, 2, 1], supply="WAITING")
     band.report_all(range(3), 1)
     assert band.chosen() == 0
@@ -280,7 +276,7 @@ def test_later_trials_begin_the_next_bracket() -> None:
     assert [bracket["index"] for bracket in band.scheduler.get_state()["brackets"]] == [2, 1]
 
 
-def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first() -> None:
+def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first():
     band = Band([*range(9, 0, -1), 20, 21], supply="OPEN")
     assert [bracket["index"] for bracket in band.scheduler.get_state()["brackets"]] == [2, 1]
     band.report_all(range(9), 1)
@@ -291,7 +287,7 @@ def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first() -
     assert band.chosen() == 9
 
 
-def test_state_of_a_trial_is_removed_with_it() -> None:
+def test_state_of_a_trial_is_removed_with_it():
     band = Band(list(range(9)))
     band.report_all(range(9), 1)
     band.asked_to_stop()
@@ -304,7 +300,7 @@ def test_state_of_a_trial_is_removed_with_it() -> None:
     assert (state["num_brackets"], state["num_stopped"], state["arrivals"]) == (1, 8, 12)
 
 
-def test_decisions_tell_their_reasons_and_facts() -> None:
+def test_decisions_tell_their_reasons_and_facts():
     band = Band([1, 2, 3], metric="eval/loss", mode="min")
     for number in range(3):
         waits = band.report(number, 1, **{"eval/loss": number + 0.5})
@@ -336,7 +332,7 @@ def test_decisions_tell_their_reasons_and_facts() -> None:
 
 
 @pytest.mark.parametrize(("last", "rank"), [(9, 1), (4.5, 2), (3.5, 3)])
-def test_the_last_trial_at_a_rung_continues_with_its_rank(last: float, rank: int) -> None:
+def test_the_last_trial_at_a_rung_continues_with_its_rank(last, rank):
     band = Band([5, 4, 3, 2, 1, 0, 0, 0, last])
     assert band.report_all(range(8), 1) == ["PAUSE"] * 8
     decision = band.report(8, 1)
@@ -345,7 +341,7 @@ def test_the_last_trial_at_a_rung_continues_with_its_rank(last: float, rank: int
     assert decision.reason.startswith(f"rank {rank} of 9 at training_iteration 1")
 
 
-def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None:
+def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume():
     band = Band([3, 2, 1])
     band.report_all(range(2), 1)
     run_trial(band.trials[2])
@@ -360,7 +356,7 @@ def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None
     assert answer == "STOP"
 
 
-def test_a_state_of_other_brackets_is_refused() -> None:
+def test_a_state_of_other_brackets_is_refused():
     with pytest.raises(ValueError, match=r"max_t=9, reduction_factor=3.*use the same"):
         HyperBandScheduler(max_t=81).set_state(Band([1]).scheduler.get_state())
 
@@ -380,12 +376,12 @@ def test_a_state_of_other_brackets_is_refused() -> None:
         ({"stop_last_trials": "no"}, "stop_last_trials"),
     ],
 )
-def test_bad_arguments_are_refused(kind: type, kwargs: dict[str, Any], words: str) -> None:
+def test_bad_arguments_are_refused(kind, kwargs, words):
     with pytest.raises(ValueError, match=words):
         kind(**kwargs)
 
 
-def test_bohb_tells_the_search_algorithm_which_rung_was_reached() -> None:
+def test_bohb_tells_the_search_algorithm_which_rung_was_reached():
     band = Band([1, 2, 3], kind=HyperBandForBOHB)
     told = []
     for t in (0.5, 1):
@@ -396,10 +392,10 @@ def test_bohb_tells_the_search_algorithm_which_rung_was_reached() -> None:
     assert told == [{}, {"budget": 1}]
 
 
-def test_a_stand_in_for_the_controller_need_not_know_of_supply() -> None:
+def test_a_stand_in_for_the_controller_need_not_know_of_supply():
     class Controller:
-        def __init__(self, trials: list[Trial]):
+        def __init__(self, trials):
             self.first_pending = lambda: next((t for t in trials if t.status == "PENDING"), None)
 
     band = Band([1])
-    assert band.scheduler.choose_trial_to_run(Controller(band.trials)) is band.trials[0]  # type: ignore[arg-type]
+    assert band.scheduler.choose_trial_to_run(Controller(band.trials)) is band.trials[0]

@@ -1,25 +1,21 @@
 """The median stopping rule, step by step, and compared with a plain implementation."""
 
-from __future__ import annotations
-
 import math
 import random
 from statistics import median
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.schedulers import MedianStoppingRule
 
 CONTEXT = FakeContext()
 
 
-def rule(**kwargs: Any) -> MedianStoppingRule:
-    defaults: dict[str, Any] = {
+def rule(**kwargs):
+    defaults = {
         "time_attr": "training_iteration",
         "metric": "score",
         "mode": "max",
@@ -29,15 +25,15 @@ def rule(**kwargs: Any) -> MedianStoppingRule:
     return MedianStoppingRule(**{**defaults, **kwargs})
 
 
-def ask(scheduler: MedianStoppingRule, trial: Trial, t: float, value: Any, context: Any = CONTEXT) -> Any:
+def ask(scheduler, trial, t, value, context=CONTEXT):
     return scheduler.on_trial_result(context, trial, {"training_iteration": t, "score": value})
 
 
-def end(scheduler: MedianStoppingRule, trial: Trial, t: float, value: Any) -> None:
+def end(scheduler, trial, t, value):
     scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": t, "score": value, "done": True})
 
 
-def two_curves(scheduler: MedianStoppingRule) -> tuple[Trial, Trial]:
+def two_curves(scheduler):
     """Two trials: one rises to 900 in ten steps, the other stays at 450 for five steps."""
     rising, flat = make_trial(1), make_trial(2)
     assert [ask(scheduler, rising, t, 100 * t) for t in range(10)] == ["CONTINUE"] * 10
@@ -45,7 +41,7 @@ def two_curves(scheduler: MedianStoppingRule) -> tuple[Trial, Trial]:
     return rising, flat
 
 
-def test_a_trial_ends_whose_best_is_worse_than_the_others_mean() -> None:
+def test_a_trial_ends_whose_best_is_worse_than_the_others_mean():
     scheduler = rule()
     rising, flat = two_curves(scheduler)
     end(scheduler, rising, 10, 1000)
@@ -55,7 +51,7 @@ def test_a_trial_ends_whose_best_is_worse_than_the_others_mean() -> None:
     assert scheduler.debug_string() == "Using MedianStoppingRule: num_stopped=1."
 
 
-def test_only_those_are_compared_with_that_have_come_as_far() -> None:
+def test_only_those_are_compared_with_that_have_come_as_far():
     scheduler = rule()
     rising, flat = two_curves(scheduler)
     assert ask(scheduler, flat, 100, 0) == "CONTINUE"
@@ -63,7 +59,7 @@ def test_only_those_are_compared_with_that_have_come_as_far() -> None:
     assert ask(scheduler, flat, 101, 0) == "STOP"
 
 
-def test_trials_are_compared_at_each_of_many_iterations() -> None:
+def test_trials_are_compared_at_each_of_many_iterations():
     scheduler = rule(min_samples_required=1)
     jumping, flat = make_trial(1), make_trial(2)
     for t in range(1, 201):
@@ -72,7 +68,7 @@ def test_trials_are_compared_at_each_of_many_iterations() -> None:
     assert said == [*["CONTINUE"] * 199, "STOP"]
 
 
-def test_nothing_is_stopped_or_counted_in_the_grace_period() -> None:
+def test_nothing_is_stopped_or_counted_in_the_grace_period():
     scheduler = rule(grace_period=2.5)
     for trial in two_curves(scheduler):
         end(scheduler, trial, 10, 1000)
@@ -84,7 +80,7 @@ def test_nothing_is_stopped_or_counted_in_the_grace_period() -> None:
     assert ask(early, make_trial(2), 5, 2) == "CONTINUE", "1000 came too early to count"
 
 
-def test_nothing_is_stopped_with_too_few_other_trials() -> None:
+def test_nothing_is_stopped_with_too_few_other_trials():
     scheduler = rule(min_samples_required=2)
     rising, flat = two_curves(scheduler)
     end(scheduler, rising, 10, 1000)
@@ -95,7 +91,7 @@ def test_nothing_is_stopped_with_too_few_other_trials() -> None:
     assert ask(scheduler, late, 7, -10) == "STOP"
 
 
-def test_equal_curves_do_not_end_each_other_for_a_rounding() -> None:
+def test_equal_curves_do_not_end_each_other_for_a_rounding():
     scheduler = rule(min_samples_required=3)
     for number in range(20):
         for t in range(1, 60):
@@ -103,7 +99,7 @@ def test_equal_curves_do_not_end_each_other_for_a_rounding() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", math.inf, -math.inf, 10**400, [1.0]])
-def test_results_that_are_not_finite_are_left_out_of_means(bad: Any) -> None:
+def test_results_that_are_not_finite_are_left_out_of_means(bad):
     scheduler = rule(min_samples_required=3)
     for number in range(3):
         for t, value in enumerate([bad, 1.0, bad, 1.0, 1.0], 1):
@@ -113,7 +109,7 @@ def test_results_that_are_not_finite_are_left_out_of_means(bad: Any) -> None:
     assert [ask(scheduler, make_trial(4), t, bad) for t in (1, 5)] == ["CONTINUE", "STOP"]
 
 
-def test_a_result_without_metric_or_time_says_nothing() -> None:
+def test_a_result_without_metric_or_time_says_nothing():
     scheduler = rule()
     two_curves(scheduler)
     trial = make_trial(3)
@@ -123,7 +119,7 @@ def test_a_result_without_metric_or_time_says_nothing() -> None:
     assert ask(scheduler, trial, 4, -4) == "STOP"
 
 
-def test_the_last_result_counts_once() -> None:
+def test_the_last_result_counts_once():
     scheduler = rule()
     first = make_trial(1)
     for t, value in ((1, 0.0), (2, 1.0)):
@@ -132,7 +128,7 @@ def test_the_last_result_counts_once() -> None:
     assert ask(scheduler, make_trial(2), 2, 0.5) == "CONTINUE", "the mean is 1/2, not 2/3"
 
 
-def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
+def test_a_trial_that_goes_back_in_time_is_not_recorded_again():
     scheduler = rule()
     first = make_trial(1)
     for t in (1, 2, 3, 1, 2, 3):
@@ -142,10 +138,10 @@ def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
     assert ask(scheduler, make_trial(4), 3, 10) == "STOP"
 
 
-def test_reports_after_the_time_of_a_result_do_not_count_for_it() -> None:
+def test_reports_after_the_time_of_a_result_do_not_count_for_it():
     scheduler = rule(time_attr="seconds")
 
-    def report(number: int, seconds: float, value: float) -> str:
+    def report(number, seconds, value):
         result = {"seconds": seconds, "score": value}
         return str(scheduler.on_trial_result(CONTEXT, make_trial(number), result))
 
@@ -154,7 +150,7 @@ def test_reports_after_the_time_of_a_result_do_not_count_for_it() -> None:
     assert report(2, 3.5, 1.0) == "STOP"
 
 
-def test_soft_stop_pauses_a_trial_only_while_others_wait() -> None:
+def test_soft_stop_pauses_a_trial_only_while_others_wait():
     trials = [make_trial(number) for number in range(4)]
     context = FakeContext(trials)
     context.supply = "OPEN"
@@ -174,7 +170,7 @@ def test_soft_stop_pauses_a_trial_only_while_others_wait() -> None:
     assert scheduler.debug_string() == "Using MedianStoppingRule: num_stopped=1."
 
 
-def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
+def test_paused_trials_wait_for_the_searcher_while_others_run():
     trials = [make_trial(number) for number in range(2)]
     context = FakeContext(trials)
     context.supply = "WAITING"
@@ -189,14 +185,14 @@ def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
     assert rule().choose_trial_to_run(context) is trials[0]
 
 
-def test_a_stand_in_for_the_controller_needs_only_its_trials() -> None:
+def test_a_stand_in_for_the_controller_needs_only_its_trials():
     trials = [run_trial(make_trial(number)) for number in range(2)]
     trials[1].move(Transition.PAUSE)
-    context: Any = SimpleNamespace(get_trials=lambda: trials)
+    context = SimpleNamespace(get_trials=lambda: trials)
     assert rule().choose_trial_to_run(context) is trials[1]
 
 
-def test_state_of_a_trial_is_removed_and_its_results_stay() -> None:
+def test_state_of_a_trial_is_removed_and_its_results_stay():
     scheduler = rule(hard_stop=False)
     context = FakeContext([make_trial(9)])
     for number, value in ((1, 5), (2, 1), (3, 1), (4, 0)):
@@ -215,11 +211,11 @@ def test_state_of_a_trial_is_removed_and_its_results_stay() -> None:
     assert (state["spared"], len(state["curves"])) == ([], 4)
 
 
-def test_a_decision_tells_its_reason_and_facts() -> None:
+def test_a_decision_tells_its_reason_and_facts():
     scheduler = rule(metric="eval/loss", mode="min")
     result = {"training_iteration": 4, "eval/loss": 0.25}
     scheduler.on_trial_result(CONTEXT, make_trial(1), result)
-    stop: Any = scheduler.on_trial_result(CONTEXT, make_trial(2), {**result, "eval/loss": 0.5})
+    stop = scheduler.on_trial_result(CONTEXT, make_trial(2), {**result, "eval/loss": 0.5})
     assert stop.reason == (
         "its best eval/loss so far, 0.5, is worse than the median of the means of 1 others at training_iteration 4, "
         "0.25"
@@ -235,12 +231,12 @@ def test_a_decision_tells_its_reason_and_facts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_decision_is_that_of_a_plain_reading(seed: int) -> None:
+def test_every_decision_is_that_of_a_plain_reading(seed):
     rng = random.Random(seed)
     grace, required = rng.choice([0, 2, 3.5]), rng.choice([1, 2, 4])
     scheduler = rule(grace_period=grace, min_samples_required=required)
-    curves: dict[int, list[tuple[float, float]]] = {number: [] for number in range(8)}
-    stopped: set[int] = set()
+    curves = {number: [] for number in range(8)}
+    stopped = set()
     for _ in range(120):
         number = rng.choice([n for n in curves if n not in stopped])
         curve = curves[number]
@@ -271,6 +267,6 @@ def test_every_decision_is_that_of_a_plain_reading(seed: int) -> None:
         ({"hard_stop": "no"}, "hard_stop"),
     ],
 )
-def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
+def test_bad_arguments_are_refused(kwargs, words):
     with pytest.raises(ValueError, match=words):
         MedianStoppingRule(**kwargs)

@@ -1,10 +1,7 @@
 """PB2: its bounds and its model, and that it finds good values."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Any
 
 import pytest
 from kit import FakeContext, make_trial
@@ -14,7 +11,7 @@ from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
 from minitune.schedulers.pb2 import PB2, TimeVaryingGP
 
 
-def pb2(**settings: Any) -> PB2:
+def pb2(**settings):
     scheduler = PB2(
         **{
             "time_attr": "training_iteration",
@@ -29,10 +26,10 @@ def pb2(**settings: Any) -> PB2:
     return scheduler
 
 
-def climb(best: float = 0.7) -> Any:
+def climb(best=0.7):
     """The nearer `x` is to its best value, the more a step gains."""
 
-    def train(state: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    def train(state, config):
         state["score"] += 1 - (config["x"] - best) ** 2
         return {"score": state["score"]}
 
@@ -54,12 +51,12 @@ def climb(best: float = 0.7) -> Any:
         ({"x": choice([1, 2])}, ValueError, "a domain without bounds, or not of numbers"),
     ],
 )
-def test_bad_bounds_are_refused_at_once(bounds: Any, error: type[Exception], text: str) -> None:
+def test_bad_bounds_are_refused_at_once(bounds, error, text):
     with pytest.raises(error, match=text):
         pb2(hyperparam_bounds=bounds)
 
 
-def test_missing_parameters_are_drawn_from_the_bounds() -> None:
+def test_missing_parameters_are_drawn_from_the_bounds():
     bounds = {"x": [0.5, 0.6], "log": loguniform(1e-6, 1e-3), "deep": {"n": randint(3, 5), "y": [1, 1]}}
     trial = make_trial(0, config={"deep": {"kept": 1}})
     pb2(hyperparam_bounds=bounds).on_trial_add(FakeContext([trial]), trial)
@@ -71,7 +68,7 @@ def test_missing_parameters_are_drawn_from_the_bounds() -> None:
     assert set(trial.evaluated_params) == {"x", "log", "deep/n", "deep/y"}
 
 
-def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> None:
+def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type():
     bounds = {
         "x": [0.0, 1.0],
         "n": [1, 9],
@@ -83,7 +80,7 @@ def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> N
     configs = [{"x": n / 3, "n": n + 1, "log": 0.01, "width": 16, "deep": {"y": 0.0}, "kept": "k"} for n in range(4)]
     configs[2]["log"] = 0.0  # outside of its bounds, which have a logarithm
     loop = Loop(scheduler, configs, {"score": 0.0}, climb())
-    new: list[dict[str, Any]] = []
+    new = []
     for _ in range(24):
         loop.step()
         new += [trial.config for trial in loop.trials if "@perturbed" in trial.experiment_tag]
@@ -101,7 +98,7 @@ def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> N
     assert any(math.log10(config["log"]) < -3 for config in new), "orders of magnitude are alike"
 
 
-def test_pb2_finds_the_helpful_parameter() -> None:
+def test_pb2_finds_the_helpful_parameter():
     loop = Loop(
         pb2(synch=True, quantile_fraction=0.5),
         [{"x": 0.0}, {"x": 0.1}, {"x": 0.2}, {"x": 0.9}],
@@ -114,7 +111,7 @@ def test_pb2_finds_the_helpful_parameter() -> None:
     assert sum(abs(x - 0.7) < 0.2 for x in late) >= 3, late
 
 
-def test_members_that_explore_in_one_round_do_not_get_the_same_config() -> None:
+def test_members_that_explore_in_one_round_do_not_get_the_same_config():
     scheduler = pb2(synch=True, quantile_fraction=0.5)
     loop = Loop(scheduler, [{"x": n / 7} for n in range(8)], {"score": 0.0}, climb())
     for _ in range(6):
@@ -125,7 +122,7 @@ def test_members_that_explore_in_one_round_do_not_get_the_same_config() -> None:
     assert any("waits until all" in reason for reason in reasons)
 
 
-def test_without_gains_to_learn_from_new_values_are_drawn_uniformly() -> None:
+def test_without_gains_to_learn_from_new_values_are_drawn_uniformly():
     loop = Loop(
         pb2(),
         [{"x": 0.2}, {"x": 0.3}],
@@ -138,7 +135,7 @@ def test_without_gains_to_learn_from_new_values_are_drawn_uniformly() -> None:
     assert loop.decisions[-2][1].facts["rule"] == "pb2"
 
 
-def test_a_custom_function_has_the_last_word() -> None:
+def test_a_custom_function_has_the_last_word():
     loop = Loop(
         pb2(custom_explore_fn=lambda config: {**config, "x": 0.5}), [{"x": 0.0}, {"x": 0.7}], {"score": 0.0}, climb()
     )
@@ -151,35 +148,35 @@ def test_a_custom_function_has_the_last_word() -> None:
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_model_is_sure_only_near_its_observations() -> None:
+def test_the_model_is_sure_only_near_its_observations():
     points = [(0.0, share / 10) for share in range(6)]
     values = [math.sin(5 * point[1]) for point in points]
     model = TimeVaryingGP(points, values, 0.3, 0.1)
     assert all(abs(model.predict(point)[0] - value) < 0.3 for point, value in zip(points, values, strict=True))
 
-    def share(point: tuple[float, ...]) -> float:
+    def share(point):
         return model.predict(point)[1] / math.sqrt(model.variance)
 
     assert share((0.0, 0.3)) < 0.3 < share((0.0, 2.0)) <= 1
     assert share((0.0, 0.3)) < share((20.0, 0.3)), "what was long ago says less"
 
 
-def test_the_kernel_fits_the_observations() -> None:
+def test_the_kernel_fits_the_observations():
     rng = random.Random(0)
     points = [(0.0, rng.random()) for _ in range(40)]
 
-    def fitted(values: list[float]) -> TimeVaryingGP:
+    def fitted(values):
         return TimeVaryingGP.fitted(points, values)
 
     assert fitted([math.sin(12 * point[1]) for point in points]).length < fitted([point[1] for point in points]).length
 
 
-def test_equal_points_are_no_trouble() -> None:
+def test_equal_points_are_no_trouble():
     model = TimeVaryingGP.fitted([(0.0, 0.5)] * 30, [1.0, -1.0] * 15)
     assert abs(model.predict((0.0, 0.5))[0]) < 0.1
 
 
-def test_the_model_learns_from_the_latest_gains_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_learns_from_the_latest_gains_only(monkeypatch):
     """So the time of a choice does not grow with the run."""
     monkeypatch.setattr("minitune.schedulers.pb2._WINDOW", 5)
     scheduler = pb2()

@@ -1,18 +1,15 @@
 """Population based training, rule by rule, on trials made by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
 from toy_population import Loop, share_solved, solve
 
-from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform
+from minitune import TuneError, choice, grid_search, sample_from, uniform
 from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import Transition
 from minitune.schedulers.pbt import ExploitStep, PopulationBasedTraining, PopulationBasedTrainingReplay, write_step
@@ -20,7 +17,7 @@ from minitune.schedulers.pbt import ExploitStep, PopulationBasedTraining, Popula
 NAN = math.nan
 
 
-def pbt(**settings: Any) -> PopulationBasedTraining:
+def pbt(**settings):
     """A scheduler that maximises `score`, with a turn every two iterations; `lr` is multiplied by 2 or by 0.5."""
     scheduler = PopulationBasedTraining(
         **{
@@ -38,27 +35,27 @@ def pbt(**settings: Any) -> PopulationBasedTraining:
     return scheduler
 
 
-def loop_of(scheduler: Any, *rates: float, **settings: Any) -> Loop:
+def loop_of(scheduler, *rates, **settings):
     """Members whose score grows by `lr` in each iteration."""
 
-    def train(state: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    def train(state, config):
         state["score"] = state["score"] + config["lr"]
         return {"score": state["score"]}
 
     return Loop(scheduler, [{"lr": rate} for rate in rates], {"score": 0.0}, train, **settings)
 
 
-def told(scheduler: Any, context: FakeContext, trial: Trial, t: float, value: Any) -> Decision:
+def told(scheduler, context, trial, t, value):
     """Pass a result to the scheduler. If the decision asks for it, the member is saved."""
     result = {"score": value, "training_iteration": t}
     decision = Decision.of(scheduler.on_trial_result(context, trial, result))
     trial.record_result(result)
     if decision.save:
-        trial.record_checkpoint(SimpleNamespace(number=int(t), directory=f"c{t}"))  # type: ignore[arg-type]
+        trial.record_checkpoint(SimpleNamespace(number=int(t), directory=f"c{t}"))
     return decision
 
 
-def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
+def members(scheduler, count):
     trials = [make_trial(n, config={"lr": float(n)}, experiment_tag=f"{n}_lr={n}") for n in range(count)]
     context = FakeContext(trials)
     for trial in trials:
@@ -99,12 +96,12 @@ def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
         ({"synch": "no"}, ValueError, "synch must be True or False"),
     ],
 )
-def test_a_bad_argument_is_refused_at_once(settings: dict[str, Any], error: type[Exception], text: str) -> None:
+def test_a_bad_argument_is_refused_at_once(settings, error, text):
     with pytest.raises(error, match=text):
         pbt(**settings)
 
 
-def test_mutations_are_not_needed_where_the_user_explores() -> None:
+def test_mutations_are_not_needed_where_the_user_explores():
     scheduler = pbt(hyperparam_mutations=None, custom_explore_fn=lambda config: {**config, "lr": 77.0})
     loop = loop_of(scheduler, 1, 8)
     for _ in range(4):
@@ -112,12 +109,12 @@ def test_mutations_are_not_needed_where_the_user_explores() -> None:
     assert ("t0000", "t0001", {"lr": 77.0}) in loop.exploits()
 
 
-def test_members_that_wait_for_each_other_need_a_number_of_trials() -> None:
+def test_members_that_wait_for_each_other_need_a_number_of_trials():
     with pytest.raises(ValueError, match="num_samples must be the number of trials, but got -1"):
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 
 
-def test_an_unnamed_metric_gets_an_error_that_says_so() -> None:
+def test_an_unnamed_metric_gets_an_error_that_says_so():
     scheduler = pbt(metric=None)
     assert scheduler.set_search_properties(None, None)
     context, (trial,) = members(scheduler, 1)
@@ -127,7 +124,7 @@ def test_an_unnamed_metric_gets_an_error_that_says_so() -> None:
         scheduler.on_trial_result(context, trial, {"training_iteration": 4, "score": 1.0})
 
 
-def test_hyperparameters_that_a_config_lacks_are_drawn() -> None:
+def test_hyperparameters_that_a_config_lacks_are_drawn():
     scheduler = pbt(hyperparam_mutations={"lr": uniform(1, 2), "model": {"width": [8]}, "kind": choice(["a"])})
     trial = make_trial(0, config={"model": {"depth": 3}}, evaluated_params={"model/depth": 3})
     scheduler.on_trial_add(FakeContext([trial]), trial)
@@ -139,7 +136,7 @@ def test_hyperparameters_that_a_config_lacks_are_drawn() -> None:
 # -- turns -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_turn_comes_after_each_interval_and_not_before_the_burn_in() -> None:
+def test_a_turn_comes_after_each_interval_and_not_before_the_burn_in():
     scheduler = pbt(perturbation_interval=3, burn_in_period=5)
     context, (trial, _) = members(scheduler, 2)
     saved = [t for t in range(1, 16) if told(scheduler, context, trial, t, 1.0).save]
@@ -147,7 +144,7 @@ def test_a_turn_comes_after_each_interval_and_not_before_the_burn_in() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_better_member_without_a_checkpoint_is_passed_over(seed: int) -> None:
+def test_a_better_member_without_a_checkpoint_is_passed_over(seed):
     scheduler = pbt()
     scheduler.set_seed(seed)
     context, trials = members(scheduler, 8)
@@ -156,15 +153,15 @@ def test_a_better_member_without_a_checkpoint_is_passed_over(seed: int) -> None:
             scheduler.on_trial_result(context, trial, {"score": float(trial.number), "training_iteration": 2})
         )
         if trial.number == 6:  # the second best
-            trial.record_checkpoint(SimpleNamespace(number=2, directory="c2"))  # type: ignore[arg-type]
+            trial.record_checkpoint(SimpleNamespace(number=2, directory="c2"))
     assert decision.exploit is not None
     assert decision.exploit[0] is trials[6]
 
 
-def test_a_population_of_which_only_the_worst_has_saved_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_population_of_which_only_the_worst_has_saved_is_told_nothing(caplog):
     scheduler = pbt()
     context, trials = members(scheduler, 4)
-    trials[3].record_checkpoint(SimpleNamespace(number=1, directory="c1"))  # type: ignore[arg-type]
+    trials[3].record_checkpoint(SimpleNamespace(number=1, directory="c1"))
     for t in (2, 4, 6, 8):
         for trial in trials:
             result = {"score": -float(trial.number), "training_iteration": t}
@@ -173,7 +170,7 @@ def test_a_population_of_which_only_the_worst_has_saved_is_told_nothing(caplog: 
     assert scheduler.debug_string() == "PopulationBasedTraining: 16 checkpoints, 0 perturbs"
 
 
-def test_a_population_that_saves_late_is_told_nothing_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_population_that_saves_late_is_told_nothing_at_its_end(caplog):
     scheduler = pbt()
     context, trials = members(scheduler, 4)
     scores = (5.0, 4.0, 3.0, 1.0)
@@ -187,13 +184,13 @@ def test_a_population_that_saves_late_is_told_nothing_at_its_end(caplog: pytest.
     assert caplog.messages == []
 
 
-def test_rounding_does_not_put_off_a_turn() -> None:
+def test_rounding_does_not_put_off_a_turn():
     scheduler = pbt(perturbation_interval=0.1)
     context, (trial, _) = members(scheduler, 2)
     assert all(told(scheduler, context, trial, t / 10, 1.0).save for t in range(1, 20))
 
 
-def test_the_worst_goes_on_from_the_best_under_other_hyperparameters() -> None:
+def test_the_worst_goes_on_from_the_best_under_other_hyperparameters():
     scheduler = pbt()
     loop = loop_of(scheduler, 1, 2, 3, 10, saves=True)
     for _ in range(4):
@@ -215,7 +212,7 @@ def test_the_worst_goes_on_from_the_best_under_other_hyperparameters() -> None:
     assert loop.trials[0].evaluated_params["lr"] == config["lr"]
 
 
-def test_a_copy_has_its_next_turn_when_its_donor_would_have() -> None:
+def test_a_copy_has_its_next_turn_when_its_donor_would_have():
     scheduler = pbt(perturbation_interval=4)
     context, (low, high) = members(scheduler, 2)
     told(scheduler, context, high, 7, 10.0)
@@ -227,7 +224,7 @@ def test_a_copy_has_its_next_turn_when_its_donor_would_have() -> None:
 
 
 @pytest.mark.parametrize("bad", [NAN, None, "text", -math.inf])
-def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad: Any) -> None:
+def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad):
     scheduler = pbt()
     context, trials = members(scheduler, 8)
     for n, trial in enumerate(trials[4:]):
@@ -239,19 +236,19 @@ def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad: Any) -> Non
         assert decision.facts["value"] is None
 
 
-def test_with_synch_all_members_without_a_number_are_replaced() -> None:
+def test_with_synch_all_members_without_a_number_are_replaced():
     """Here they are half of the population, so more than the lower quarter."""
     scheduler = pbt(synch=True)
     context, trials = members(scheduler, 8)
     for trial, value in zip(trials, [NAN, NAN, NAN, NAN, 1.0, 2.0, 3.0, 4.0], strict=True):
         told(scheduler, context, trial, 2, value)
-        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))
         trial.move(Transition.PAUSE)
     scheduler.choose_trial_to_run(context)
     assert {trial.number for verb, trial, *_ in context.requests if verb == "exploit"} == {0, 1, 2, 3}
 
 
-def test_a_member_without_a_number_is_never_a_donor() -> None:
+def test_a_member_without_a_number_is_never_a_donor():
     scheduler = pbt(quantile_fraction=0.5)
     context, trials = members(scheduler, 4)
     for trial in trials:
@@ -259,7 +256,7 @@ def test_a_member_without_a_number_is_never_a_donor() -> None:
         assert decision.exploit is None or decision.exploit[0] is trial
 
 
-def test_failed_trial_without_a_checkpoint_copies_one_with_a_number() -> None:
+def test_failed_trial_without_a_checkpoint_copies_one_with_a_number():
     """Half of the population has reported only NaN. Some of these members are in the upper half for lack of others."""
     for seed in range(10):
         scheduler = pbt(quantile_fraction=0.5)
@@ -267,7 +264,7 @@ def test_failed_trial_without_a_checkpoint_copies_one_with_a_number() -> None:
         context, trials = members(scheduler, 4)
         for trial, value in zip(trials, [NAN, NAN, 3.0, 1.0], strict=True):
             told(scheduler, context, trial, 2, value)
-            trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+            trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))
         failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
         context.trials.append(failed)
         scheduler.on_trial_add(context, failed)
@@ -277,12 +274,12 @@ def test_failed_trial_without_a_checkpoint_copies_one_with_a_number() -> None:
         assert donor in trials[2:]
 
 
-def test_without_numbers_no_member_is_copied() -> None:
+def test_without_numbers_no_member_is_copied():
     scheduler = pbt(quantile_fraction=0.5)
     context, trials = members(scheduler, 4)
     for trial in trials:
         told(scheduler, context, trial, 2, NAN)
-        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))
     failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
     context.trials.append(failed)
     scheduler.on_trial_add(context, failed)
@@ -290,7 +287,7 @@ def test_without_numbers_no_member_is_copied() -> None:
     assert context.requests == []
 
 
-def test_a_quarter_is_replaced_and_the_middle_goes_on() -> None:
+def test_a_quarter_is_replaced_and_the_middle_goes_on():
     scheduler = pbt()
     context, trials = members(scheduler, 8)
     for trial in trials:
@@ -301,7 +298,7 @@ def test_a_quarter_is_replaced_and_the_middle_goes_on() -> None:
     assert donors <= {6, 7}
 
 
-def test_no_share_means_no_exploit() -> None:
+def test_no_share_means_no_exploit():
     scheduler = pbt(quantile_fraction=0)
     loop = loop_of(scheduler, 1, 2, 3)
     for _ in range(6):
@@ -309,14 +306,14 @@ def test_no_share_means_no_exploit() -> None:
     assert not loop.exploits()
 
 
-def test_without_a_checkpoint_no_member_is_copied() -> None:
+def test_without_a_checkpoint_no_member_is_copied():
     loop = loop_of(pbt(), 1, 2, 3, 4, saves=False)
     for _ in range(10):
         loop.step()
     assert not loop.exploits()
 
 
-def test_equal_members_explore_their_own_configs() -> None:
+def test_equal_members_explore_their_own_configs():
     loop = loop_of(pbt(), 4, 4)
     for _ in range(4):
         loop.step()
@@ -326,7 +323,7 @@ def test_equal_members_explore_their_own_configs() -> None:
     assert loop.states[taker]["score"] in (8.0, 16.0)
 
 
-def test_members_that_have_ended_or_failed_leave_the_population() -> None:
+def test_members_that_have_ended_or_failed_leave_the_population():
     scheduler = pbt()
     context, (best, second, low) = members(scheduler, 3)
     told(scheduler, context, best, 2, 100.0)
@@ -341,7 +338,7 @@ def test_members_that_have_ended_or_failed_leave_the_population() -> None:
     assert told(scheduler, context, low, 100, 1.0).exploit is None
 
 
-def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy() -> None:
+def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy():
     scheduler = pbt()
     context, (best, low) = members(scheduler, 2)
     told(scheduler, context, best, 2, 100.0)
@@ -357,7 +354,7 @@ def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy() -> N
     assert len(context.requests) == 1, "it has a checkpoint of its own"
 
 
-def test_missing_metric_is_an_error_unless_allowed(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_metric_is_an_error_unless_allowed(caplog):
     scheduler = pbt()
     context, (trial, _) = members(scheduler, 2)
     with pytest.raises(RuntimeError, match="'training_iteration' in every result"):
@@ -373,10 +370,10 @@ def test_missing_metric_is_an_error_unless_allowed(caplog: pytest.LogCaptureFixt
     assert scheduler.required_attrs == ("score", "training_iteration")
 
 
-def test_a_custom_function_sees_and_makes_the_final_config() -> None:
-    seen: list[dict[str, Any]] = []
+def test_a_custom_function_sees_and_makes_the_final_config():
+    seen = []
 
-    def halve(config: dict[str, Any]) -> dict[str, Any]:
+    def halve(config):
         seen.append(dict(config))
         return {**config, "lr": -1.0}
 
@@ -394,7 +391,7 @@ def test_a_custom_function_sees_and_makes_the_final_config() -> None:
 # -- time-sharing ------------------------------------------------------------------------------------------------------
 
 
-def test_members_share_the_room_evenly() -> None:
+def test_members_share_the_room_evenly():
     loop = loop_of(pbt(), *range(1, 9), room=2)
     for _ in range(200):
         loop.step()
@@ -405,7 +402,7 @@ def test_members_share_the_room_evenly() -> None:
     assert any("makes room for a waiting trial" in decision.reason for _, decision in loop.decisions)
 
 
-def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line() -> None:
+def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line():
     scheduler = pbt(quantile_fraction=0)
     context = FakeContext([make_trial(n, config={"lr": float(n)}) for n in range(3)])
     first, second, third = context.trials
@@ -424,7 +421,7 @@ def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line() -
     assert scheduler.choose_trial_to_run(context) is second, "it has trained least"
 
 
-def test_a_member_that_was_paused_by_others_goes_on() -> None:
+def test_a_member_that_was_paused_by_others_goes_on():
     scheduler = pbt()
     context, (first, second) = members(scheduler, 2)
     assert told(scheduler, context, first, 1, 1.0) == "CONTINUE"
@@ -433,7 +430,7 @@ def test_a_member_that_was_paused_by_others_goes_on() -> None:
     assert second.status == "RUNNING"
 
 
-def test_no_member_makes_room_without_waiting_ones() -> None:
+def test_no_member_makes_room_without_waiting_ones():
     loop = loop_of(pbt(quantile_fraction=0), 1, 2)
     for _ in range(10):
         loop.step()
@@ -443,7 +440,7 @@ def test_no_member_makes_room_without_waiting_ones() -> None:
 # -- waiting for each other ------------------------------------------------------------------------------------------
 
 
-def test_with_synch_members_wait_for_all_others() -> None:
+def test_with_synch_members_wait_for_all_others():
     scheduler = pbt(synch=True)
     loop = loop_of(scheduler, 1, 2, 3, 4)
     for trial in loop.trials[:3]:
@@ -460,7 +457,7 @@ def test_with_synch_members_wait_for_all_others() -> None:
     assert config["lr"] in (2.0, 8.0)
 
 
-def test_with_synch_turns_are_counted_and_one_that_overshoots_shifts_nothing() -> None:
+def test_with_synch_turns_are_counted_and_one_that_overshoots_shifts_nothing():
     scheduler = pbt(synch=True, quantile_fraction=0)
     context, (fast, slow) = members(scheduler, 2)
     answers = []
@@ -476,7 +473,7 @@ def test_with_synch_turns_are_counted_and_one_that_overshoots_shifts_nothing() -
     assert [t for t, answer in answers if answer == "CONTINUE"] == [5, 7]
 
 
-def test_with_synch_those_that_have_ended_are_not_waited_for() -> None:
+def test_with_synch_those_that_have_ended_are_not_waited_for():
     scheduler = pbt(synch=True)
     loop = loop_of(scheduler, 1, 2, 3)
     for trial in loop.trials[:2]:
@@ -489,11 +486,11 @@ def test_with_synch_those_that_have_ended_are_not_waited_for() -> None:
     assert scheduler.choose_trial_to_run(loop.context) in loop.trials[:2]
 
 
-def test_with_synch_one_that_has_ended_does_not_stand_for_one_that_has_not_come() -> None:
+def test_with_synch_one_that_has_ended_does_not_stand_for_one_that_has_not_come():
     scheduler = pbt(synch=True, quantile_fraction=0)
     context, (first, second, third) = members(scheduler, 3)
 
-    def reach(trial: Trial, t: float) -> None:
+    def reach(trial, t):
         assert told(scheduler, context, trial, t, 1.0) == "PAUSE"
         trial.move(Transition.PAUSE)
 
@@ -508,7 +505,7 @@ def test_with_synch_one_that_has_ended_does_not_stand_for_one_that_has_not_come(
     reach(run_trial(third), 4)
 
 
-def test_with_synch_all_that_will_come_are_waited_for() -> None:
+def test_with_synch_all_that_will_come_are_waited_for():
     scheduler = pbt(synch=True)
     loop = loop_of(scheduler, 1, 2)
     loop.context.supply = "OPEN"
@@ -523,13 +520,13 @@ def test_with_synch_all_that_will_come_are_waited_for() -> None:
 # -- quality, state, files ---------------------------------------------------------------------------------------------
 
 
-def test_the_toy_problem_is_solved_by_exploring_and_not_without() -> None:
+def test_the_toy_problem_is_solved_by_exploring_and_not_without():
     assert share_solved(range(10)) == 1.0
     assert share_solved(range(10), synch=True) == 1.0
     assert solve(0, explores=False) == pytest.approx(0.39, abs=0.005)
 
 
-def test_files_of_exploits_are_as_in_ray_tune(tmp_path: Path) -> None:
+def test_files_of_exploits_are_as_in_ray_tune(tmp_path):
     loop = loop_of(pbt(), 1, 8)
     for trial in loop.trials:
         trial.set_directory(str(tmp_path), None)
@@ -547,26 +544,26 @@ def test_files_of_exploits_are_as_in_ray_tune(tmp_path: Path) -> None:
 
 
 class Scalar:
-    def item(self) -> float:
+    def item(self):
         return 0.5
 
 
 class Array:
-    def item(self) -> float:
+    def item(self):
         raise ValueError("of several")
 
-    def tolist(self) -> list[int]:
+    def tolist(self):
         return [1, 2]
 
 
-def test_values_that_json_does_not_know_are_written_as_numbers_lists_or_texts(tmp_path: Path) -> None:
+def test_values_that_json_does_not_know_are_written_as_numbers_lists_or_texts(tmp_path):
     config = {"scalar": Scalar(), "array": Array(), "path": Path("a/b")}
     write_step(str(tmp_path), "t1", "t0", ExploitStep("1", "0", 4, 2, config, {"lr": 1}))
     (line,) = (tmp_path / "pbt_policy_t1.txt").read_text().splitlines()
     assert json.loads(line) == ["1", "0", 4, 2, {"scalar": 0.5, "array": [1, 2], "path": "a/b"}, {"lr": 1}]
 
 
-def test_nothing_is_written_when_disabled_or_replayed(tmp_path: Path) -> None:
+def test_nothing_is_written_when_disabled_or_replayed(tmp_path):
     for log_config, is_replaying in ((False, False), (True, True)):
         loop = loop_of(pbt(log_config=log_config), 1, 8)
         loop.context.is_replaying = is_replaying
@@ -581,13 +578,13 @@ def test_nothing_is_written_when_disabled_or_replayed(tmp_path: Path) -> None:
 # -- replay ------------------------------------------------------------------------------------------------------------
 
 
-def write_policy(path: Path, *lines: Any) -> Path:
+def write_policy(path, *lines):
     file = path / "pbt_policy_x.txt"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
 
 
-def replayed(path: Path, iterations: Any, config: Any = None) -> tuple[Trial, list[Any]]:
+def replayed(path, iterations, config=None):
     """The trial, and for each change the iteration and the new configuration."""
     scheduler = PopulationBasedTrainingReplay(path)
     trial = make_trial(0, config=config)
@@ -603,7 +600,7 @@ def replayed(path: Path, iterations: Any, config: Any = None) -> tuple[Trial, li
     return trial, changes
 
 
-def test_a_replay_follows_the_chain_of_donors(tmp_path: Path) -> None:
+def test_a_replay_follows_the_chain_of_donors(tmp_path):
     policy = write_policy(
         tmp_path,
         ["7", "8", 1, 1, {"lr": 0}, {"lr": 0}],  # not in the chain: the donor of the next line is another trial
@@ -615,7 +612,7 @@ def test_a_replay_follows_the_chain_of_donors(tmp_path: Path) -> None:
     assert trial.experiment_tag == "replay_pbt_policy_x.txt@perturbed[lr=3]"
 
 
-def test_a_replay_with_a_saved_state_goes_on_with_its_trial_alone(tmp_path: Path) -> None:
+def test_a_replay_with_a_saved_state_goes_on_with_its_trial_alone(tmp_path):
     policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}])
     first, again = PopulationBasedTrainingReplay(policy), PopulationBasedTrainingReplay(policy)
     context = FakeContext([make_trial(0), make_trial(1)])
@@ -630,19 +627,19 @@ def test_a_replay_with_a_saved_state_goes_on_with_its_trial_alone(tmp_path: Path
     assert again.debug_string() == "PopulationBasedTraining replay: Step 10, perturb 2"
 
 
-def test_of_several_changes_that_were_passed_at_once_the_last_counts(tmp_path: Path) -> None:
+def test_of_several_changes_that_were_passed_at_once_the_last_counts(tmp_path):
     policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}])
     _, changes = replayed(policy, [1, 3, 12, 13])
     assert changes == [(0, {"lr": 1}), (12, {"lr": 3})]
 
 
-def test_of_changes_at_one_iteration_the_last_line_counts(tmp_path: Path) -> None:
+def test_of_changes_at_one_iteration_the_last_line_counts(tmp_path):
     policy = write_policy(tmp_path, ["1", "0", 5, 5, {"lr": 1}, {"lr": 2}], ["1", "1", 10, 5, {"lr": 2}, {"lr": 3}])
     _, changes = replayed(policy, range(1, 8))
     assert changes == [(0, {"lr": 1}), (5, {"lr": 3})]
 
 
-def test_invalid_replay_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_replay_is_refused(tmp_path, caplog):
     with pytest.raises(ValueError, match=r"policy_file must be a file that .* has written"):
         PopulationBasedTrainingReplay(tmp_path / "nothing.txt")
     with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):

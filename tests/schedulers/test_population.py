@@ -1,14 +1,12 @@
 """The ranks of a population."""
 
-from __future__ import annotations
-
 import pytest
 
 from minitune.schedulers.async_hyperband import exact
-from minitune.schedulers.population import Member, Population
+from minitune.schedulers.population import Population
 
 
-def test_of_two_equal_scores_the_earlier_one_ranks_better() -> None:
+def test_of_two_equal_scores_the_earlier_one_ranks_better():
     population = Population(4)
     first, second, third = (population.add(name, name) for name in ("c", "b", "a"))
     for member, score in ((first, 1.0), (second, 2.0), (third, 1.0)):
@@ -18,7 +16,7 @@ def test_of_two_equal_scores_the_earlier_one_ranks_better() -> None:
     assert population.best(3) == [second, third, first]
 
 
-def ranked(population: Population, name: str, score: float) -> Member:
+def ranked(population, name, score):
     member = population.add(name, name)
     population.record(member, score)
     return member
@@ -27,7 +25,7 @@ def ranked(population: Population, name: str, score: float) -> Member:
 @pytest.mark.parametrize(
     ("count", "fraction", "ends"), [(0, 0.25, 0), (1, 0.25, 0), (2, 0.25, 1), (5, 0.25, 2), (5, 0.5, 2), (8, 0.25, 2)]
 )
-def test_the_ends_are_a_fraction_rounded_up_and_at_most_half(count: int, fraction: float, ends: int) -> None:
+def test_the_ends_are_a_fraction_rounded_up_and_at_most_half(count, fraction, ends):
     population = Population(exact(fraction))
     for number in range(count):
         ranked(population, str(number), float(number))
@@ -39,7 +37,7 @@ def test_the_ends_are_a_fraction_rounded_up_and_at_most_half(count: int, fractio
     assert [population.at(rank + 1) for rank in range(count)] == best
 
 
-def test_members_with_an_equal_score_are_not_better() -> None:
+def test_members_with_an_equal_score_are_not_better():
     population = Population(exact(0.5))
     first, second, third, fourth = (ranked(population, str(n), score) for n, score in enumerate((3.0, 3.0, 3, 1)))
     assert [population.count_better(member) for member in (first, second, third, fourth)] == [0, 0, 0, 2]

@@ -4,12 +4,9 @@ The settings are those of `benchmarks/schedulers.py --seeds 50`, which tries a t
 benchmark's curves, too. The benchmark's target and interval are held against examples that can be counted by hand.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -17,7 +14,7 @@ PATH = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "scheduler
 
 
 @pytest.fixture(scope="module")
-def gates() -> ModuleType:
+def gates():
     spec = importlib.util.spec_from_file_location("scheduler_gates", PATH)
     assert spec is not None
     assert spec.loader is not None
@@ -27,23 +24,23 @@ def gates() -> ModuleType:
     return module
 
 
-def test_a_band_is_that_of_the_paper(gates: ModuleType) -> None:
+def test_a_band_is_that_of_the_paper(gates):
     assert gates.band(81, 3) == (143, 1581)
 
 
-def test_hyperband_keeps_its_rules_under_random_settings(gates: ModuleType) -> None:
+def test_hyperband_keeps_its_rules_under_random_settings(gates):
     assert [problem for seed in range(10) for problem in gates.run_random_setting(seed)] == []
 
 
 @pytest.mark.parametrize("table", ["digits", "diabetes", "cancer"])
-def test_asha_needs_a_fraction_of_the_epochs(gates: ModuleType, table: str) -> None:
+def test_asha_needs_a_fraction_of_the_epochs(gates, table):
     curves = gates.read_curves(table)
 
     assert (len(curves), {len(curve) for curve in curves}) == (1000, {27})
     assert gates.epochs_to_target(curves, lambda: gates.ASHAScheduler(max_t=27, reduction_factor=3), 4, seed=1) < 0.6
 
 
-def test_target_is_the_median_best_of_full_trials(gates: ModuleType) -> None:
+def test_target_is_the_median_best_of_full_trials(gates):
     curves = [[({"loss": loss}, 1.0), ({"loss": loss + 1}, 1.0)] for loss in (5.0, 3.0, 1.0, 4.0)]
     curves.append([({"loss": float("nan")}, 1.0)])
 
@@ -53,6 +50,6 @@ def test_target_is_the_median_best_of_full_trials(gates: ModuleType) -> None:
     assert targets == [4.0, 3.0, 1.0, 1.0]
 
 
-def test_the_interval_of_the_median_is_that_of_order_statistics(gates: ModuleType) -> None:
+def test_the_interval_of_the_median_is_that_of_order_statistics(gates):
     assert gates.interval_of_median(range(1, 101)) == (40, 61)  # as in tables, for a confidence of 95 %
     assert gates.interval_of_median([3, 1, 2]) == (1, 3)

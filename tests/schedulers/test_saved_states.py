@@ -1,14 +1,10 @@
 """A scheduler with a restored state makes the same decisions as the first one, with the same random draws."""
 
-from __future__ import annotations
-
 import cProfile
 import io
 import math
 import pickle
 import random
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
@@ -17,20 +13,18 @@ from minitune import uniform
 from minitune.checkpoint import CheckpointRecord
 from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.schedulers import (
     ASHAScheduler,
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    TrialScheduler,
 )
 from minitune.schedulers.pb2 import PB2
 
-GOAL: dict[str, Any] = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
-TURNS: dict[str, Any] = {**GOAL, "perturbation_interval": 2}
-MUTATED: dict[str, Any] = {**TURNS, "hyperparam_mutations": {"x": uniform(0, 1), "y": [1, 2, 3, 4]}}
-SCHEDULERS: dict[str, Callable[[], TrialScheduler]] = {
+GOAL = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
+TURNS = {**GOAL, "perturbation_interval": 2}
+MUTATED = {**TURNS, "hyperparam_mutations": {"x": uniform(0, 1), "y": [1, 2, 3, 4]}}
+SCHEDULERS = {
     "asha": lambda: ASHAScheduler(**GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3),
     "asha promotes": lambda: ASHAScheduler(
         **GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3, variant="promote"
@@ -47,7 +41,7 @@ SCHEDULERS: dict[str, Callable[[], TrialScheduler]] = {
 class Lockstep:
     """Trials by hand whose scheduler may get a twin. Both get the same calls and must give the same answers."""
 
-    def __init__(self, scheduler: TrialScheduler, seed: int, trials: int = 10, room: int = 4):
+    def __init__(self, scheduler, seed, trials=10, room=4):
         self.rng = random.Random(seed)
         self.trials = [make_trial(n, config={"x": n / trials, "y": 1}, experiment_tag=str(n)) for n in range(trials)]
         self.times = dict.fromkeys(self.trials, 0)
@@ -56,10 +50,10 @@ class Lockstep:
         for trial in self.trials:
             self._ask("on_trial_add", trial)
 
-    def add(self, twin: TrialScheduler) -> None:
+    def add(self, twin):
         self.twins.append((twin, FakeContext(self.trials)))
 
-    def turn(self) -> None:
+    def turn(self):
         """Start the trials that the schedulers choose; then one running trial reports or fails."""
         while len(running := [trial for trial in self.trials if trial.status == "RUNNING"]) < self.room:
             chosen = self._ask("choose_trial_to_run")
@@ -73,11 +67,11 @@ class Lockstep:
             else:
                 self._report(trial)
 
-    def _fail(self, trial: Trial) -> None:
+    def _fail(self, trial):
         trial.num_failures += 1
         trial.max_failures = self.rng.choice([0, 9])
         if trial.num_failures > trial.max_failures:
-            trial.error = RuntimeError("for good")  # type: ignore[assignment]  # all that schedulers look at
+            trial.error = RuntimeError("for good")
         self._ask("on_trial_error", trial)
         if trial.error is None:
             trial.move(Transition.RETRY)
@@ -85,7 +79,7 @@ class Lockstep:
         else:
             trial.move(Transition.FAIL)
 
-    def _report(self, trial: Trial) -> None:
+    def _report(self, trial):
         self.times[trial] += 1
         value = self.rng.choice([math.nan, self.rng.random(), trial.config["x"], round(self.rng.random(), 1)])
         result = {"training_iteration": self.times[trial], "score": value}
@@ -102,7 +96,7 @@ class Lockstep:
         if decision.exploit is not None:
             trial.set_config(decision.exploit[1])
 
-    def _ask(self, hook: str, *arguments: Any) -> Any:
+    def _ask(self, hook, *arguments):
         """Call a hook of all schedulers, carry out their requests, and return their common answer."""
         said = [getattr(scheduler, hook)(context, *arguments) for scheduler, context in self.twins]
         if hook == "on_trial_result":
@@ -121,7 +115,7 @@ class Lockstep:
         return said[0]
 
 
-def _shown(value: Any) -> Any:
+def _shown(value):
     if isinstance(value, Decision):
         return str(value), value.reason, value.save, repr(value.exploit)
     return repr(value)
@@ -130,7 +124,7 @@ def _shown(value: Any) -> Any:
 class _Plain(pickle.Unpickler):
     """Loads plain data only: a state with a class of this package could not be loaded after the class has moved."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module, name):
         assert not module.startswith("minitune"), f"{module}.{name} is in the state"
         return super().find_class(module, name)
 
@@ -138,9 +132,7 @@ class _Plain(pickle.Unpickler):
 @pytest.mark.parametrize(
     ("kind", "seed"), [(kind, seed) for kind in SCHEDULERS for seed in range(1 if kind == "pb2" else 6)]
 )
-def test_a_scheduler_with_a_saved_state_goes_on_like_the_first_and_the_state_stays_as_it_is(
-    kind: str, seed: int
-) -> None:
+def test_a_scheduler_with_a_saved_state_goes_on_like_the_first_and_the_state_stays_as_it_is(kind, seed):
     first, second, third = (SCHEDULERS[kind]() for _ in range(3))
     for scheduler, own_seed in ((first, seed), (second, seed + 100), (third, seed + 200)):
         scheduler.set_seed(own_seed)  # the state includes the generator
@@ -170,7 +162,7 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first_and_the_state_sta
 
 
 @pytest.mark.parametrize("kind", ["pbt", "pbt in step", "pb2"])
-def test_a_population_keeps_nothing_of_trials_that_have_ended(kind: str) -> None:
+def test_a_population_keeps_nothing_of_trials_that_have_ended(kind):
     scheduler = SCHEDULERS[kind]()
     scheduler.set_seed(1)
     run = Lockstep(scheduler, 1)
@@ -185,7 +177,7 @@ def test_a_population_keeps_nothing_of_trials_that_have_ended(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["asha", "asha promotes", "hyperband", "pbt", "pbt in step"])
-def test_a_state_takes_a_few_calls_per_trial(kind: str) -> None:
+def test_a_state_takes_a_few_calls_per_trial(kind):
     """A run saves the state again and again. A deep copy of it would take dozens of calls for each trial."""
     trials = [make_trial(n, config={"x": 0.1, "y": 1}) for n in range(300)]
     scheduler, context = SCHEDULERS[kind](), FakeContext(trials)

@@ -1,11 +1,7 @@
 """The base of schedulers: defaults, FIFO, schedulers made by users, and names."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
@@ -25,7 +21,7 @@ from minitune.schedulers import (
 )
 
 
-def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none() -> None:
+def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none():
     trials = [make_trial(number) for number in range(3)]
     context = FakeContext(trials)
     scheduler = FIFOScheduler()
@@ -40,9 +36,9 @@ def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none() ->
     assert scheduler.debug_string() == "Using FIFO scheduling algorithm."
 
 
-def test_fifo_scans_no_list() -> None:
+def test_fifo_scans_no_list():
     class Strict(FakeContext):
-        def get_trials(self) -> Any:
+        def get_trials(self):
             raise AssertionError("a scan of all trials")
 
         get_live_trials = get_trials
@@ -51,15 +47,15 @@ def test_fifo_scans_no_list() -> None:
     assert FIFOScheduler().choose_trial_to_run(Strict(trials)) is trials[0]
 
 
-def test_a_users_scheduler_that_scans_the_trials_works() -> None:
+def test_a_users_scheduler_that_scans_the_trials_works():
     class Largest(TrialScheduler):
-        def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        def on_trial_add(self, tune_controller, trial):
             self.seen = [*getattr(self, "seen", []), trial.trial_id]
 
-        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        def on_trial_result(self, tune_controller, trial, result):
             return self.STOP if result["loss"] > 1 else self.CONTINUE
 
-        def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        def choose_trial_to_run(self, tune_controller):
             waiting = [t for t in tune_controller.get_trials() if t.status in ("PENDING", "PAUSED")]
             return max(waiting, key=lambda t: t.config["size"], default=None)
 
@@ -71,7 +67,7 @@ def test_a_users_scheduler_that_scans_the_trials_works() -> None:
     assert scheduler.get_state() == {"seen": ["t0000"]}
 
 
-def test_defaults_answer_every_hook() -> None:
+def test_defaults_answer_every_hook():
     scheduler, context, trial = TrialScheduler(), FakeContext(), make_trial()
     scheduler.set_seed(1)
     for hook in (scheduler.on_trial_add, scheduler.on_trial_error, scheduler.on_trial_remove):
@@ -88,7 +84,7 @@ def test_defaults_answer_every_hook() -> None:
     assert "TrialScheduler" in scheduler.debug_string()
 
 
-def test_search_properties_are_set_once() -> None:
+def test_search_properties_are_set_once():
     scheduler = FIFOScheduler()
     assert scheduler.metric is None
     assert scheduler.set_search_properties("loss", "min")
@@ -101,7 +97,7 @@ def test_search_properties_are_set_once() -> None:
         FIFOScheduler().set_search_properties("loss", "smallest")
 
 
-def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path: Path) -> None:
+def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path):
     class Counting(FIFOScheduler):
         count = 0
 
@@ -114,11 +110,11 @@ def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path: Path) -> None:
     assert second.count == 5
 
 
-def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only() -> None:
+def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only():
     trials = [Trial("train", stub=True) for _ in range(4)]
     for trial, status in zip(trials, ["TERMINATED", "PAUSED", "PENDING", "PENDING"], strict=True):
         trial.set_status(status)
-    controller: Any = SimpleNamespace(get_trials=lambda: trials)
+    controller = SimpleNamespace(get_trials=lambda: trials)
     assert FIFOScheduler().choose_trial_to_run(controller) is trials[2]
     for trial in trials[2:]:
         trial.set_status(Trial.RUNNING)
@@ -127,7 +123,7 @@ def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only() -> None:
     assert FIFOScheduler().choose_trial_to_run(controller) is None
 
 
-ARGUMENTS: dict[str, dict[str, Any]] = {
+ARGUMENTS = {
     "fifo": {},
     "pbt": {"hyperparam_mutations": {"lr": [0.1, 0.2]}},
     "pbt_replay": {},
@@ -150,7 +146,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         ("pb2", "PB2"),
     ],
 )
-def test_schedulers_are_made_by_name(name: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_schedulers_are_made_by_name(name, kind, caplog):
     own = ARGUMENTS.get(name.lower(), {})
     usual = {} if kind == "FIFOScheduler" else {"metric": "m", "mode": "min"}
     made = create_scheduler(name, **usual, **own)
@@ -167,7 +163,7 @@ def test_schedulers_are_made_by_name(name: str, kind: str, caplog: pytest.LogCap
             create_scheduler(name, **own).on_trial_add(FakeContext(), make_trial())
 
 
-def test_unknown_arguments_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_arguments_are_named_once(caplog):
     for _ in range(2):
         create_scheduler("asha", max_t=3, patience=4, hurry=1)
     assert [record.message.partition(";")[0] for record in caplog.records] == [
@@ -175,19 +171,19 @@ def test_unknown_arguments_are_named_once(caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
-def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_name_is_refused_with_those_that_there_are():
     with pytest.raises(ValueError, match=r"fifo, asha, .*pb2.*'hyperbnad' \(did you mean 'hyperband'\?\)"):
         create_scheduler("hyperbnad")
     with pytest.raises(ValueError, match="but got 7"):
-        create_scheduler(7)  # type: ignore[arg-type]
+        create_scheduler(7)
 
 
-SCORED: dict[str, Any] = {"metric": "score", "mode": "max"}
-MUTATES: dict[str, Any] = {"hyperparam_mutations": {"x": [1]}, **SCORED}
+SCORED = {"metric": "score", "mode": "max"}
+MUTATES = {"hyperparam_mutations": {"x": [1]}, **SCORED}
 
 
 class Own(ASHAScheduler):
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller):
         return None
 
 
@@ -207,8 +203,8 @@ class Own(ASHAScheduler):
     ],
 )
 def test_a_scheduler_tells_by_which_time_from_when_on_and_in_which_order_it_decides(
-    scheduler: TrialScheduler, time_attr: str | None, first_turn: float | None, in_order: bool
-) -> None:
+    scheduler, time_attr, first_turn, in_order
+):
     assert (scheduler.time_attr, scheduler.first_turn, scheduler.chooses_in_order) == (time_attr, first_turn, in_order)
 
 
@@ -216,15 +212,15 @@ def test_a_scheduler_tells_by_which_time_from_when_on_and_in_which_order_it_deci
     ("value", "mode", "shown"),
     [(0, "max", "score=0"), (0.0, "min", "score=0"), (-2.5, "min", "score=-2.5"), (math.nan, "max", "score=no number")],
 )
-def test_a_reason_shows_the_value_as_it_was_reported(value: float, mode: str, shown: str) -> None:
+def test_a_reason_shows_the_value_as_it_was_reported(value, mode, shown):
     scheduler = ASHAScheduler(metric="score", mode=mode, max_t=9, reduction_factor=3)
     trial = make_trial()
-    said: Any = scheduler.on_trial_result(FakeContext([trial]), trial, {"training_iteration": 1, "score": value})
+    said = scheduler.on_trial_result(FakeContext([trial]), trial, {"training_iteration": 1, "score": value})
     assert f": {shown}, cutoff" in said.reason
     assert said.facts["value"] == (None if math.isnan(value) else value)
 
 
-def test_a_scheduler_with_a_metric_and_no_mode_takes_the_largest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_scheduler_with_a_metric_and_no_mode_takes_the_largest_and_says_so(caplog):
     scheduler = ASHAScheduler(metric="the score of this test", max_t=9, reduction_factor=3)
     scheduler.set_search_properties(None, None)
     assert "has no mode, and neither has the run, so it is 'max'" in caplog.text
@@ -235,17 +231,15 @@ def test_a_scheduler_with_a_metric_and_no_mode_takes_the_largest_and_says_so(cap
     assert said == ["CONTINUE", "CONTINUE", "STOP"]
 
 
-def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(caplog):
     scheduler = MedianStoppingRule("a time of its own", grace_period=0, min_samples_required=1, **SCORED)
     trials = [make_trial(number) for number in range(2)]
     context = FakeContext(trials)
 
-    def ask(trial: Trial, score: float, **time: float) -> str:
+    def ask(trial, score, **time):
         return scheduler.on_trial_result(context, trial, {"score": score, **time})
 
-    at_zero: dict[str, Any] = {"a time of its own": 0}
+    at_zero = {"a time of its own": 0}
     assert [ask(trials[0], 5.0, **at_zero), ask(trials[1], 1.0, **at_zero)] == ["CONTINUE", "STOP"]
     assert caplog.messages == []
     assert [ask(trials[1], 1.0), ask(trials[1], 1.0)] == ["CONTINUE", "CONTINUE"]
@@ -253,15 +247,15 @@ def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(
     assert "uses time_attr='a time of its own', but a result has no such number" in caplog.text
 
 
-SEEDED: dict[str, Any] = {
+SEEDED = {
     "pbt": lambda: PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}}),
     "pb2": lambda: PB2(hyperparam_bounds={"x": [0.0, 1.0]}, **SCORED),
 }
 
 
 @pytest.mark.parametrize("kind", SEEDED)
-def test_what_a_scheduler_draws_follows_from_the_seed(kind: str) -> None:
-    def drawn(seed: int) -> list[float]:
+def test_what_a_scheduler_draws_follows_from_the_seed(kind):
+    def drawn(seed):
         scheduler = SEEDED[kind]()
         scheduler.set_seed(seed)
         trials = [make_trial(number, config={}) for number in range(3)]

@@ -13,7 +13,6 @@ from minitune.schedulers import (
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    TrialScheduler,
 )
 from minitune.schedulers.pb2 import PB2
 from minitune.space.domains import uniform
@@ -24,44 +23,44 @@ from minitune.testing import SchedulerContract  # noqa: E402 - its asserts are r
 
 
 class TestFIFO(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return FIFOScheduler()
 
 
 class TestASHA(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return ASHAScheduler(max_t=16, grace_period=2, reduction_factor=2, brackets=2)
 
 
 class TestASHAThatPromotes(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return ASHAScheduler(max_t=16, grace_period=1, variant="promote")
 
 
 class TestHyperBand(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return HyperBandScheduler(max_t=16, reduction_factor=3)
 
 
 class TestHyperBandForBOHB(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return HyperBandForBOHB(max_t=16, reduction_factor=4)
 
 
 class TestMedianStoppingRule(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return MedianStoppingRule(time_attr="training_iteration", grace_period=2, min_samples_required=2)
 
 
 class TestMedianThatPauses(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return MedianStoppingRule(grace_period=2.5, min_samples_required=2, hard_stop=False)
 
 
 class TestPBT(SchedulerContract):
     settings: dict[str, Any] = {}  # noqa: RUF012 - no one changes it
 
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return PopulationBasedTraining(
             time_attr="training_iteration",
             perturbation_interval=3,
@@ -76,7 +75,7 @@ class TestPBTInStep(TestPBT):
 
 
 class TestPB2(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
+    def make_scheduler(self):
         return PB2(
             time_attr="training_iteration",
             perturbation_interval=7,

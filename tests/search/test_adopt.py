@@ -1,11 +1,6 @@
 """A searcher that has adopted the trials of another one goes on as that one: what a resume relies on."""
 
-from __future__ import annotations
-
-import random
 import zlib
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from kit import Recording, suggesting
@@ -29,7 +24,7 @@ POINTS = [{"x": 0.5}, {"n": 3, "k": "b"}]
 INSIDE = Rules.of("allow", [lambda config: config["edge"] > 0])
 
 
-def loss_of(config: Any) -> float:
+def loss_of(config):
     """Some value of a configuration; the best is at an edge, if there is one."""
     if "edge" in config:
         return float(config["edge"])
@@ -39,11 +34,11 @@ def loss_of(config: Any) -> float:
 class Own(Sampler):
     """No searcher knows it, so its values are drawn when a suggestion is complete."""
 
-    def draw(self, domain: Any, config: Any, rng: random.Random) -> float:
+    def draw(self, domain, config, rng):
         return rng.random()
 
 
-CASES: dict[str, tuple[Callable[[], Any], dict[str, Any], Rules | None]] = {
+CASES = {
     "random": (BasicVariantGenerator, FLAT, None),
     "random, points": (lambda: BasicVariantGenerator(POINTS), FLAT, None),
     "random, small": (BasicVariantGenerator, SMALL, RESAMPLE),
@@ -69,7 +64,7 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, Any], Rules | None]] = {
 }
 
 
-def search_of(case: str) -> SearchAlgorithm:
+def search_of(case):
     make, space, rules = CASES[case]
     made = make()
     search = made if isinstance(made, SearchAlgorithm) else SearchGenerator(made)
@@ -85,7 +80,7 @@ def search_of(case: str) -> SearchAlgorithm:
 
 @pytest.mark.parametrize("count", [1, 2, 7, 12, 17])
 @pytest.mark.parametrize("case", CASES)
-def test_adopted_trials_lead_to_the_same_suggestions(case: str, count: int) -> None:
+def test_adopted_trials_lead_to_the_same_suggestions(case, count):
     first = search_of(case)
     second = search_of(case)
     waiting = []
@@ -117,7 +112,7 @@ def test_adopted_trials_lead_to_the_same_suggestions(case: str, count: int) -> N
 
 
 @pytest.mark.parametrize("case", ["random, small", "tpe, small"])
-def test_a_configuration_that_was_adopted_from_elsewhere_is_not_tried_again(case: str) -> None:
+def test_a_configuration_that_was_adopted_from_elsewhere_is_not_tried_again(case):
     search = search_of(case)
     configs = [{"n": n, "k": k} for n in range(6) for k in "ab"]
     for number, config in enumerate(configs[2:8]):
@@ -134,23 +129,23 @@ def test_a_configuration_that_was_adopted_from_elsewhere_is_not_tried_again(case
 class Counts(Searcher):
     """Knows only the trials that it has suggested, and hesitates before each."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("loss", "min")
         self.asked = 0
-        self.live: dict[str, int] = {}
+        self.live = {}
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def suggest(self, trial_id):
         self.asked += 1
         if self.asked % 2:
             return None
         self.live[trial_id] = self.asked // 2
         return {"x": self.asked // 2}
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         del self.live[trial_id]
 
 
-def test_a_searcher_of_the_user_is_asked_for_the_trials_that_it_adopts(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_searcher_of_the_user_is_asked_for_the_trials_that_it_adopts(caplog):
     searcher = Counts()
     searcher.adopt("a", {"x": 1, "c": 0})
     searcher.on_trial_complete("a", {"loss": 1})
@@ -160,7 +155,7 @@ def test_a_searcher_of_the_user_is_asked_for_the_trials_that_it_adopts(caplog: p
     assert searcher.live == {"b": 2}
 
 
-def test_the_batch_of_the_last_adopted_trials_closes() -> None:
+def test_the_batch_of_the_last_adopted_trials_closes():
     inner = Recording()
     generator = suggesting(ConcurrencyLimiter(inner, 4, batch=True), num_samples=2)
     for trial_id in ("a", "b"):

@@ -1,16 +1,13 @@
 """The default search algorithm: seeds, resuming, limits."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import FakeExperiment, Script, all_trials, basic, configs
+from kit import FakeExperiment, all_trials, basic, configs
 
 from minitune.experiment import Trial
 from minitune.search import BasicVariantGenerator, SearchAlgorithm
@@ -18,7 +15,7 @@ from minitune.space.domains import choice, grid_search, loguniform, sample_from,
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
-SPACE: dict[str, Any] = {
+SPACE = {
     "a": grid_search([1, 2, 3]),
     "r": uniform(0, 1),
     "m": choice([{"lr": loguniform(1e-6, 1)}, {"g": grid_search(["x", "y"])}]),
@@ -26,7 +23,7 @@ SPACE: dict[str, Any] = {
 }
 
 
-def test_limits_of_the_trials_of_a_search_alone_may_be_nested() -> None:
+def test_limits_of_the_trials_of_a_search_alone_may_be_nested():
     generator = BasicVariantGenerator()
     generator.add_configurations({"e": {"run": "f", "stop": {"eval": {"loss": 3}}}})
     trial = generator.next_trial()
@@ -35,7 +32,7 @@ def test_limits_of_the_trials_of_a_search_alone_may_be_nested() -> None:
     assert Trial("f", stopping_criterion={"eval": {"loss": 3}}).should_stop({"eval/loss": 3})
 
 
-def test_equal_seeds_give_equal_tables() -> None:
+def test_equal_seeds_give_equal_tables():
     table = configs(basic(SPACE, 5, seed=3))
     assert table == configs(basic(SPACE, 5, seed=3))
     assert table != configs(basic(SPACE, 5, seed=4))
@@ -43,14 +40,14 @@ def test_equal_seeds_give_equal_tables() -> None:
     assert configs(basic(SPACE, 8, seed=3))[: len(table)] == table
 
 
-def test_the_users_seed_takes_precedence() -> None:
+def test_the_users_seed_takes_precedence():
     table = configs(basic(SPACE, 3, seed=1, random_state=42))
     assert table == configs(basic(SPACE, 3, seed=2, random_state=42))
     assert table == configs(basic(SPACE, 3, seed=2, random_state=random.Random(42)))
     assert table != configs(basic(SPACE, 3, seed=42))
 
 
-def test_without_any_seed_runs_differ_and_nothing_global_is_touched() -> None:
+def test_without_any_seed_runs_differ_and_nothing_global_is_touched():
     random.seed(0)
     state = random.getstate()
     tables = []
@@ -62,14 +59,14 @@ def test_without_any_seed_runs_differ_and_nothing_global_is_touched() -> None:
     assert random.getstate() == state
 
 
-def test_seeding_after_the_configurations_is_the_same() -> None:
+def test_seeding_after_the_configurations_is_the_same():
     generator = BasicVariantGenerator()
     generator.add_configurations(FakeExperiment(SPACE, 3))
     generator.set_seed(7)
     assert configs(generator) == configs(basic(SPACE, 3, seed=7))
 
 
-def test_a_table_is_the_same_in_every_process(script: Script) -> None:
+def test_a_table_is_the_same_in_every_process(script):
     outputs = {script.run(SCRIPTS / "table_of_a_space.py", PYTHONHASHSEED=seed) for seed in ("0", "1")}
     assert len(outputs) == 1
     # Written down once; a difference would break the resuming of old runs.
@@ -79,7 +76,7 @@ def test_a_table_is_the_same_in_every_process(script: Script) -> None:
 
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("made", [0, 1, 2, 5, 7, 11, 13])
-def test_a_table_goes_on_from_its_state_and_from_a_replay(tmp_path: Path, made: int, constant: bool) -> None:
+def test_a_table_goes_on_from_its_state_and_from_a_replay(tmp_path, made, constant):
     whole = configs(basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant))
     first = basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
     for _ in range(made):
@@ -96,7 +93,7 @@ def test_a_table_goes_on_from_its_state_and_from_a_replay(tmp_path: Path, made: 
     assert configs(replayed) == whole[made:]
 
 
-def test_states_are_small_json_and_the_newest_counts(tmp_path: Path) -> None:
+def test_states_are_small_json_and_the_newest_counts(tmp_path):
     generator = basic({"a": grid_search([0.1] * 1000)}, -1)
     for session in ("b", "a"):
         trial = generator.next_trial()
@@ -111,7 +108,7 @@ def test_states_are_small_json_and_the_newest_counts(tmp_path: Path) -> None:
     assert restored.get_state() == generator.get_state()
 
 
-def test_restoring_needs_a_state_and_the_experiments(tmp_path: Path) -> None:
+def test_restoring_needs_a_state_and_the_experiments(tmp_path):
     generator = basic(SPACE)
     assert not generator.has_checkpoint(str(tmp_path))
     with pytest.raises(RuntimeError, match="no state of a BasicVariantGenerator"):
@@ -120,7 +117,7 @@ def test_restoring_needs_a_state_and_the_experiments(tmp_path: Path) -> None:
         BasicVariantGenerator().set_state(generator.get_state())
 
 
-def test_a_limit_holds_trials_back_and_paused_ones_do_not_count() -> None:
+def test_a_limit_holds_trials_back_and_paused_ones_do_not_count():
     generator = basic({"r": uniform(0, 1)}, 10, max_concurrent=2)
     trials = [generator.next_trial() for _ in range(3)]
     assert trials[2] is None
@@ -141,7 +138,7 @@ def test_a_limit_holds_trials_back_and_paused_ones_do_not_count() -> None:
     assert generator.next_trial() is None
 
 
-def test_a_limit_does_not_change_the_table() -> None:
+def test_a_limit_does_not_change_the_table():
     free = configs(basic(SPACE, 3))
     limited = basic(SPACE, 3, max_concurrent=1)
     found = []
@@ -154,7 +151,7 @@ def test_a_limit_does_not_change_the_table() -> None:
     assert found == free
 
 
-def test_a_search_knows_its_total_and_its_end() -> None:
+def test_a_search_knows_its_total_and_its_end():
     assert basic({"a": grid_search([1, 2])}, 3).total_samples == 6
     assert basic({"a": grid_search([1, 2])}, -1).total_samples == sys.maxsize
     generator = basic({"a": grid_search([1, 2])}, 3)
@@ -169,23 +166,23 @@ def test_a_search_knows_its_total_and_its_end() -> None:
     assert finished.is_finished()
 
 
-def test_bad_arguments_are_refused() -> None:
+def test_bad_arguments_are_refused():
     for wrong in (-1, 1.5, "2"):
         with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):
-            BasicVariantGenerator(max_concurrent=wrong)  # type: ignore[arg-type]  # what is tested
+            BasicVariantGenerator(max_concurrent=wrong)
     with pytest.raises(TypeError, match="random_state"):
         BasicVariantGenerator(random_state="seed")
     with pytest.raises(ValueError, match="num_samples"):
         basic({}, -2)
 
 
-def test_the_base_names_the_method_to_override() -> None:
+def test_the_base_names_the_method_to_override():
     for call in (SearchAlgorithm().next_trial, lambda: SearchAlgorithm().add_configurations([])):
         with pytest.raises(NotImplementedError, match="must override"):
             call()
 
 
-def test_experiments_may_be_dicts_of_their_arguments() -> None:
+def test_experiments_may_be_dicts_of_their_arguments():
     generator = BasicVariantGenerator()
     generator.add_configurations(
         {"test": {"run": "my_trainable", "config": {"x": grid_search([1, 2])}, "num_samples": 2, "max_failures": 3}}

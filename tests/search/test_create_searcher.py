@@ -1,7 +1,5 @@
 """create_searcher: searchers by name."""
 
-from __future__ import annotations
-
 import logging
 import sys
 
@@ -11,13 +9,13 @@ from minitune.search import BasicVariantGenerator, create_searcher
 
 
 @pytest.mark.parametrize("name", ["random", "variant_generator", "Random"])
-def test_the_default_has_two_names(name: str) -> None:
+def test_the_default_has_two_names(name):
     searcher = create_searcher(name, max_concurrent=3)
     assert isinstance(searcher, BasicVariantGenerator)
     assert searcher.max_concurrent == 3
 
 
-def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING, logger="minitune"):
         create_searcher("random", metric="loss", mode="min")
     assert "BasicVariantGenerator does not take metric, mode" in caplog.text
@@ -30,24 +28,24 @@ def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pyt
         ("zoopt", r"minitune\.search\.Searcher"),
     ],
 )
-def test_unknown_names_get_an_error_with_the_way_out(name: str, way_out: str) -> None:
+def test_unknown_names_get_an_error_with_the_way_out(name, way_out):
     with pytest.raises(ValueError, match=f"{name}' is not supported; there are .*random.*instead, .*{way_out}"):
         create_searcher(name)
 
 
 @pytest.mark.parametrize("name", ["ax", "hyperopt", "nevergrad", "optuna"])
-def test_a_library_that_is_not_there_is_named_with_its_requirement(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_not_there_is_named_with_its_requirement(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf"pip install '{name}[\w-]*>=[\d.]+', or use TPESearch"):
         create_searcher(name)
 
 
 @pytest.mark.parametrize("name", ["annealing", 3, None])
-def test_an_unknown_name_is_refused_with_those_that_there_are(name: object) -> None:
+def test_an_unknown_name_is_refused_with_those_that_there_are(name):
     with pytest.raises(ValueError, match=r"search_alg must be one of variant_generator, random.* but got"):
-        create_searcher(name)  # type: ignore[arg-type]  # what is tested
+        create_searcher(name)
 
 
-def test_a_misspelt_name_gets_a_suggestion() -> None:
+def test_a_misspelt_name_gets_a_suggestion():
     with pytest.raises(ValueError, match=r"but got 'optunna' \(did you mean 'optuna'\?\); pass others"):
         create_searcher("optunna")

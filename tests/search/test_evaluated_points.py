@@ -1,10 +1,6 @@
 """What searchers are told of points that were tried elsewhere: known values, and mistakes in them."""
 
-from __future__ import annotations
-
 import logging
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +11,11 @@ SPACE = {"lr": uniform(0, 1), "deep": {"momentum": uniform(0, 1)}, "kind": choic
 POINT = {"lr": 0.3, "deep": {"momentum": 0.9}, "kind": "a"}
 
 
-def tpe(space: Any = SPACE, **options: Any) -> TPESearch:
+def tpe(space=SPACE, **options):
     return TPESearch(space, "loss", "min", seed=0, **options)
 
 
-def test_points_whose_values_are_known_are_learned_from_and_not_tried() -> None:
+def test_points_whose_values_are_known_are_learned_from_and_not_tried():
     points = [{**POINT, "lr": number / 20} for number in range(20)]
     told = tpe(points_to_evaluate=points, evaluated_rewards=[(point["lr"] - 0.3) ** 2 for point in points])
     plain = tpe()
@@ -31,12 +27,12 @@ def test_points_whose_values_are_known_are_learned_from_and_not_tried() -> None:
 
 
 @pytest.mark.parametrize("rewards", [[1.0], [], 3, {"a": 1}, {"a": 1, "b": 2}, "12"])
-def test_there_must_be_a_value_for_each_point(rewards: Any) -> None:
+def test_there_must_be_a_value_for_each_point(rewards):
     with pytest.raises(ValueError, match="evaluated_rewards must be None or one value for each of points_to_evaluate"):
         tpe(points_to_evaluate=[POINT, POINT], evaluated_rewards=rewards)
 
 
-def test_known_points_of_a_searcher_without_a_space_wait_for_that_of_the_run(tmp_path: Path) -> None:
+def test_known_points_of_a_searcher_without_a_space_wait_for_that_of_the_run(tmp_path):
     searcher = create_searcher("tpe", points_to_evaluate=[POINT], evaluated_rewards=[0.5])
     grid = Tuner(
         lambda config: {"loss": config["lr"]},
@@ -56,7 +52,7 @@ def test_known_points_of_a_searcher_without_a_space_wait_for_that_of_the_run(tmp
         ({"nothing": 1}, "got 'nothing'; there are lr, deep, kind, data"),
     ],
 )
-def test_unknown_parameters_are_refused_by_name(point: dict[str, Any], text: str) -> None:
+def test_unknown_parameters_are_refused_by_name(point, text):
     with pytest.raises(ValueError, match=text):
         tpe().add_evaluated_point(point, 1.0)
     later = tpe(space=None)
@@ -65,7 +61,7 @@ def test_unknown_parameters_are_refused_by_name(point: dict[str, Any], text: str
         later.set_search_properties("loss", "min", SPACE)
 
 
-def test_values_outside_are_told_once_and_parts_of_configurations_are_taken(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_outside_are_told_once_and_parts_of_configurations_are_taken(caplog):
     searcher = tpe()
     with caplog.at_level(logging.WARNING, logger="minitune"):
         for value in (7.5, 8.5):
@@ -77,7 +73,7 @@ def test_values_outside_are_told_once_and_parts_of_configurations_are_taken(capl
     assert len(searcher.get_state()["ended"]) == 4
 
 
-def test_earlier_trials_may_have_extra_parameters(tmp_path: Path) -> None:
+def test_earlier_trials_may_have_extra_parameters(tmp_path):
     grid = Tuner(
         lambda config: {"loss": config["lr"]},
         param_space={"lr": uniform(0, 1), "data": "cifar", "workers": 4},

@@ -6,17 +6,16 @@ import math
 import random
 import statistics
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from minitune.search.evolution import Evolution
 from minitune.search.parzen import KernelSpace, Point
-from minitune.space.domains import Domain, randint, uniform
+from minitune.space.domains import randint, uniform
 from minitune.space.parameters import Axis
 
 
-def evolution_of(*domains: Domain) -> Evolution:
+def evolution_of(*domains):
     return Evolution(KernelSpace([Axis(each) for each in domains], []))
 
 
@@ -31,11 +30,11 @@ class Plain:
     path: list[float] = field(default_factory=list)
     step_path: list[float] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.mean, self.variances = [0.5] * self.n, [1.0] * self.n
         self.path, self.step_path = [0.0] * self.n, [0.0] * self.n
 
-    def move(self, ranked: list[tuple[float, ...]]) -> None:
+    def move(self, ranked):
         n = self.n
         # Hansen's tutorial, equations 49 to 53: weights, and the effective numbers of points
         raw = [math.log(5.5) - math.log(rank) for rank in range(1, 11)]
@@ -79,7 +78,7 @@ class Plain:
 
 @pytest.mark.parametrize("pull", ["near", "far", "one way"])
 @pytest.mark.parametrize("n", [1, 2, 16])
-def test_generations_move_the_distribution_as_in_the_papers(n: int, pull: str) -> None:
+def test_generations_move_the_distribution_as_in_the_papers(n, pull):
     evolution = evolution_of(*[uniform(0, 1)] * n)
     plain = Plain(n)
     rng = random.Random(n)
@@ -100,7 +99,7 @@ def test_generations_move_the_distribution_as_in_the_papers(n: int, pull: str) -
         assert evolution._variances == pytest.approx(plain.variances)
 
 
-def test_a_failed_trial_is_the_worst_of_its_generation() -> None:
+def test_a_failed_trial_is_the_worst_of_its_generation():
     means = []
     for failed in (math.nan, 1e9):
         evolution = evolution_of(uniform(0, 1), uniform(0, 1))
@@ -112,11 +111,11 @@ def test_a_failed_trial_is_the_worst_of_its_generation() -> None:
     assert means[0] == means[1] != [0.5, 0.5]
 
 
-def test_a_generation_of_failures_moves_nothing() -> None:
+def test_a_generation_of_failures_moves_nothing():
     assert told_generations(evolution_of(uniform(0, 1)), math.nan, 0.9) == 0
 
 
-def test_draws_have_the_mean_and_the_widths_of_the_distribution() -> None:
+def test_draws_have_the_mean_and_the_widths_of_the_distribution():
     evolution = evolution_of(uniform(0, 1), uniform(3, 9))
     evolution._variances = [1.0, 0.04]
     rng = random.Random(0)
@@ -126,7 +125,7 @@ def test_draws_have_the_mean_and_the_widths_of_the_distribution() -> None:
         assert statistics.pstdev(column) == pytest.approx(deviation, rel=0.08)
 
 
-def test_integers_are_drawn_in_the_middle_of_their_cells_and_never_stall() -> None:
+def test_integers_are_drawn_in_the_middle_of_their_cells_and_never_stall():
     evolution = evolution_of(randint(0, 9))
     evolution._step = 1e-5
     rng = random.Random(0)
@@ -134,7 +133,7 @@ def test_integers_are_drawn_in_the_middle_of_their_cells_and_never_stall() -> No
     assert {*drawn} == {3.5, 4.5, 5.5}
 
 
-def told_generations(evolution: Evolution, value: Any, place: float) -> int:
+def told_generations(evolution, value, place):
     """After how many trials at this place the distribution moves."""
     before = list(evolution._mean)
     for count in range(1, 100):
@@ -144,7 +143,7 @@ def told_generations(evolution: Evolution, value: Any, place: float) -> int:
     return 0
 
 
-def test_each_start_has_twice_as_many_trials_in_a_generation() -> None:
+def test_each_start_has_twice_as_many_trials_in_a_generation():
     evolution = evolution_of(uniform(0, 1))
     assert told_generations(evolution, 1.0, 0.6) == 10
     for generation in (20, 40):

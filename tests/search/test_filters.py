@@ -1,12 +1,8 @@
 """Constraints and duplicates: what is tried, what is left out, when the search ends, and what searchers hear of it."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -24,41 +20,41 @@ from minitune.space.parameters import config_key, space_size
 NINE = {"a": tune.choice([1, 2, 3]), "b": tune.choice([4, 5, 6])}
 
 
-def loss(config: dict[str, Any]) -> dict[str, Any]:
+def loss(config):
     return {"loss": config.get("a", 0) + config.get("b", 0)}
 
 
-def minimise(storage: Path, space: Any = None, trainable: Any = loss, **options: Any) -> tune.ResultGrid:
+def minimise(storage, space=None, trainable=loss, **options):
     return fit(trainable, space, storage_path=storage, **{"metric": "loss", "mode": "min", "seed": 3, **options})
 
 
-def pairs(grid: tune.ResultGrid) -> list[tuple[Any, ...]]:
+def pairs(grid):
     return [tuple(result.config.values()) for result in grid]
 
 
 class Stuck(Searcher):
     """Suggests the same for ever; takes any space, or says that it has one of its own."""
 
-    def __init__(self, takes_space: bool = True, config: dict[str, Any] | None = None):
+    def __init__(self, takes_space=True, config=None):
         super().__init__()
         self.takes_space = takes_space
         self.config = config or {"a": 1, "b": 4}
-        self.asked: list[str] = []
-        self.told: list[tuple[str, bool]] = []
-        self.adopted: dict[str, Any] = {}
+        self.asked = []
+        self.told = []
+        self.adopted = {}
 
-    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, config, **spec):
         super().set_search_properties(metric, mode, config, **spec)
         return self.takes_space
 
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         self.asked.append(trial_id)
         return dict(self.config)
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         self.told.append((trial_id, error))
 
-    def adopt(self, trial_id: str, config: Any) -> None:
+    def adopt(self, trial_id, config):
         self.adopted[trial_id] = dict(config)
 
 
@@ -66,9 +62,7 @@ class Stuck(Searcher):
 
 
 @pytest.mark.parametrize("num_samples", [50, -1])
-def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, num_samples: int
-) -> None:
+def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(tmp_path, caplog, num_samples):
     caplog.set_level(logging.INFO, "minitune")
     grid = minimise(tmp_path, NINE, num_samples=num_samples, on_duplicate="resample")
 
@@ -76,7 +70,7 @@ def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(
     assert caplog.text.count("all 9 configurations of the search space have been tried") == 1
 
 
-def test_the_run_shows_the_reason_at_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_run_shows_the_reason_at_its_end(tmp_path, capsys):
     settings = tune.TuneConfig(executor="inline", num_samples=5, on_duplicate="resample")
     run = tune.RunConfig(storage_path=str(tmp_path))
     tune.Tuner(loss, param_space={"a": tune.choice([1, 2])}, tune_config=settings, run_config=run).fit()
@@ -84,23 +78,23 @@ def test_the_run_shows_the_reason_at_its_end(tmp_path: Path, capsys: pytest.Capt
     assert "No more trials: all 2 configurations of the search space have been tried" in capsys.readouterr().out
 
 
-def test_by_default_a_configuration_may_be_tried_again(tmp_path: Path) -> None:
+def test_by_default_a_configuration_may_be_tried_again(tmp_path):
     grid = minimise(tmp_path, {"a": tune.choice([1])}, num_samples=3)
     assert pairs(grid) == [(1,)] * 3
 
 
-def test_a_grid_is_not_gone_through_twice(tmp_path: Path) -> None:
+def test_a_grid_is_not_gone_through_twice(tmp_path):
     grid = minimise(tmp_path, {"a": tune.grid_search([1, 2]), "b": 4}, num_samples=3, on_duplicate="resample")
     assert pairs(grid) == [(1, 4), (2, 4)]
 
 
-def test_grid_and_choice_together_are_tried_completely(tmp_path: Path) -> None:
+def test_grid_and_choice_together_are_tried_completely(tmp_path):
     space = {"a": tune.grid_search([1, 2]), "b": tune.choice([4, 5, 6])}
     grid = minimise(tmp_path, space, num_samples=40, on_duplicate="resample")
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2) for b in (4, 5, 6)]
 
 
-def test_duplicate_points_and_points_outside_the_space_are_skipped(tmp_path: Path) -> None:
+def test_duplicate_points_and_points_outside_the_space_are_skipped(tmp_path):
     points = [{"a": 1, "b": 4}, {"a": 1, "b": 4}, {"a": 7, "b": 4}]
     searcher = tune.BasicVariantGenerator(points_to_evaluate=points)
     grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
@@ -110,7 +104,7 @@ def test_duplicate_points_and_points_outside_the_space_are_skipped(tmp_path: Pat
     assert len(grid) == 10
 
 
-def test_an_uncountable_space_ends_without_new_configs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_uncountable_space_ends_without_new_configs(tmp_path, caplog):
     space = {"a": tune.sample_from(lambda: 1)}
     grid = minimise(tmp_path, space, num_samples=3, on_duplicate="resample")
 
@@ -118,7 +112,7 @@ def test_an_uncountable_space_ends_without_new_configs(tmp_path: Path, caplog: p
     assert "proposals were refused" in caplog.text
 
 
-def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
+def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path):
     searcher = Stuck()
     grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
 
@@ -131,21 +125,21 @@ def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
     assert [*searcher.adopted.values()] == [result.config for result in grid][1:]
 
 
-def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path, caplog):
     grid = minimise(tmp_path, search_alg=Stuck(takes_space=False), num_samples=5, on_duplicate="resample")
 
     assert len(grid) == 1
     assert "had been tried before" in caplog.text
 
 
-def test_nothing_is_drawn_where_the_searcher_knows_more_than_the_run(tmp_path: Path) -> None:
+def test_nothing_is_drawn_where_the_searcher_knows_more_than_the_run(tmp_path):
     for number, space in enumerate([{}, {"b": tune.choice([1, 2])}]):
         grid = minimise(tmp_path / str(number), space, search_alg=Stuck(), num_samples=5, on_duplicate="resample")
         assert pairs(grid) == [(1, 4)] or sorted(pairs(grid)) == [(4, 1)]
 
 
 RESULT = {"loss": 1}
-HOOKS: dict[str, tuple[Any, ...]] = {
+HOOKS = {
     "on_trial_result": (RESULT,),
     "on_trial_complete": (RESULT, True),
     "on_trial_error": (),
@@ -155,13 +149,13 @@ HOOKS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook: str) -> None:
-    heard: list[Any] = []
+def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook):
+    heard = []
 
     class Twice(Searcher):
         count = 1
 
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             self.count += 1
             return {"a": self.count // 2}
 
@@ -176,11 +170,11 @@ def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_searcher_hears_nothing_of_trials_that_it_does_not_know(hook: str) -> None:
+def test_a_searcher_hears_nothing_of_trials_that_it_does_not_know(hook):
     class Deaf(Recording):
         adopt = Searcher.adopt
 
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             super().suggest(trial_id)
             return {"x": 7}
 
@@ -200,15 +194,15 @@ def test_a_searcher_hears_nothing_of_trials_that_it_does_not_know(hook: str) -> 
         assert [event[1] for event in inner.heard] == ["known"]
 
 
-def test_points_outside_of_a_space_are_tried_though_the_space_is_used_up(tmp_path: Path) -> None:
+def test_points_outside_of_a_space_are_tried_though_the_space_is_used_up(tmp_path):
     searcher = TPESearch(points_to_evaluate=[{"a": 1}, {"a": 2}, {"a": 5}])
     space = {"a": tune.choice([1, 2])}
     grid = minimise(tmp_path, space, search_alg=searcher, num_samples=9, on_duplicate="resample")
     assert pairs(grid) == [(1,), (2,), (5,)]
 
 
-def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_path: Path) -> None:
-    def fails_at_five(config: dict[str, Any]) -> None:
+def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_path):
+    def fails_at_five(config):
         tune.report({"loss": config["b"]})
         if config["b"] == 5:
             raise ValueError("five")
@@ -229,7 +223,7 @@ def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_pa
     assert set(searcher.told) >= set(ended.values())
 
 
-def test_a_searcher_that_adopts_nothing_does_not_hear_of_replaced_duplicates(tmp_path: Path) -> None:
+def test_a_searcher_that_adopts_nothing_does_not_hear_of_replaced_duplicates(tmp_path):
     class Deaf(Stuck):
         adopt = Searcher.adopt
 
@@ -241,7 +235,7 @@ def test_a_searcher_that_adopts_nothing_does_not_hear_of_replaced_duplicates(tmp
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
+def test_with_a_limiter_and_repeats(tmp_path, batch):
     inner = Stuck()
     searcher = ConcurrencyLimiter(Repeater(inner, repeat=2), 2, batch=batch)
     grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
@@ -252,7 +246,7 @@ def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
     assert Counter([*inner.asked, *inner.adopted]) == Counter(trial_id for trial_id, _ in inner.told)
 
 
-def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path) -> None:
+def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path):
     with pytest.raises(ValueError, match=r"do not work with SearchAlgorithm, which makes its trials itself"):
         minimise(tmp_path, search_alg=SearchAlgorithm(), on_duplicate="resample")
 
@@ -275,7 +269,7 @@ def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path)
         ({"x": 10**30}, {"x": 1e30}, False),
     ],
 )
-def test_configurations_are_equal_if_their_values_are(one: Any, other: Any, same: bool) -> None:
+def test_configurations_are_equal_if_their_values_are(one, other, same):
     assert (config_key(one) == config_key(other)) is same
 
 
@@ -294,43 +288,39 @@ def test_configurations_are_equal_if_their_values_are(one: Any, other: Any, same
         ({"a": tune.grid_search([1, 2])}, 2),
     ],
 )
-def test_the_configurations_of_a_space_are_counted(space: Any, size: float) -> None:
+def test_the_configurations_of_a_space_are_counted(space, size):
     assert space_size(space) == size
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------
 
 
-def test_configuration_that_violates_a_constraint_is_drawn_again(tmp_path: Path) -> None:
+def test_configuration_that_violates_a_constraint_is_drawn_again(tmp_path):
     space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
     grid = minimise(tmp_path, space, num_samples=20, constraints=[lambda c: c["a"] < c["b"], lambda c: c["a"] > 0.1])
     assert len(grid) == 20
     assert all(0.1 < a < b for a, b in pairs(grid))
 
 
-def test_points_of_a_grid_that_violate_a_constraint_are_left_out_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_points_of_a_grid_that_violate_a_constraint_are_left_out_and_counted(tmp_path, caplog):
     space = {"a": tune.grid_search([1, 2, 3]), "b": tune.grid_search([1, 2, 3])}
 
-    def in_order(config: dict[str, Any]) -> bool:
+    def in_order(config):
         return bool(config["a"] < config["b"])
 
     assert pairs(minimise(tmp_path, space, constraints=[in_order])) == [(1, 2), (1, 3), (2, 3)]
     assert "6 points of the grid were left out: 'in_order' 6 times" in caplog.text
 
 
-def test_points_that_were_left_out_are_counted_once_if_the_last_one_is_tried(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_points_that_were_left_out_are_counted_once_if_the_last_one_is_tried(tmp_path, caplog):
     space = {"a": tune.grid_search([1, 2]), "b": tune.grid_search([1, 2])}
     assert pairs(minimise(tmp_path, space, constraints=[lambda c: c["a"] <= c["b"]])) == [(1, 1), (1, 2), (2, 2)]
     assert caplog.text.count("1 points of the grid were left out") == 1
 
 
 @pytest.mark.parametrize("search_alg", ["random", "tpe"])
-def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path, search_alg: str) -> None:
-    def impossible(config: dict[str, Any]) -> bool:
+def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path, search_alg):
+    def impossible(config):
         return False
 
     grids = [{"a": tune.grid_search([1, 2])}] if search_alg == "random" else []  # TPE takes none
@@ -344,16 +334,16 @@ def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: P
 class Patient:
     """A constraint that is true at the given calls only, counted from 1."""
 
-    def __init__(self, *true_at: int):
+    def __init__(self, *true_at):
         self.true_at = true_at
         self.calls = 0
 
-    def __call__(self, config: dict[str, Any]) -> bool:
+    def __call__(self, config):
         self.calls += 1
         return self.calls in self.true_at
 
 
-def algorithm(kind: str, constraint: Patient) -> SearchAlgorithm:
+def algorithm(kind, constraint):
     made = tune.BasicVariantGenerator() if kind == "random" else SearchGenerator(tune.TPESearch())
     made.set_rules(Rules(constraints=(constraint,)))
     made.set_seed(1)
@@ -364,7 +354,7 @@ def algorithm(kind: str, constraint: Patient) -> SearchAlgorithm:
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe"])
-def test_search_for_a_first_configuration_ends_after_2000_draws(kind: str) -> None:
+def test_search_for_a_first_configuration_ends_after_2000_draws(kind):
     never = Patient()
     with pytest.raises(ValueError, match="2000 proposals in a row were refused"):
         algorithm(kind, never).next_trial()
@@ -372,7 +362,7 @@ def test_search_for_a_first_configuration_ends_after_2000_draws(kind: str) -> No
 
 
 @pytest.mark.parametrize(("kind", "is_resumed"), [("random", True), ("tpe", False)])
-def test_once_a_configuration_has_been_found_rare_ones_are_searched_for_longer(kind: str, is_resumed: bool) -> None:
+def test_once_a_configuration_has_been_found_rare_ones_are_searched_for_longer(kind, is_resumed):
     seldom = Patient(1, 9_000)
     made = algorithm(kind, seldom)
     assert made.next_trial() is not None
@@ -384,8 +374,8 @@ def test_once_a_configuration_has_been_found_rare_ones_are_searched_for_longer(k
         made.next_trial()
 
 
-def test_the_error_of_a_constraint_that_fails_shows_the_users_lines_and_no_hook() -> None:
-    def fails(config: dict[str, Any]) -> bool:
+def test_the_error_of_a_constraint_that_fails_shows_the_users_lines_and_no_hook():
+    def fails(config):
         return bool(config["missing"])
 
     with pytest.raises(tune.TuneError, match=r"^the constraint 'fails' raised KeyError: 'missing' for ") as caught:
@@ -403,13 +393,13 @@ def test_the_error_of_a_constraint_that_fails_shows_the_users_lines_and_no_hook(
     ],
 )
 @pytest.mark.parametrize("searcher", [None, Listed({"a": 1})])
-def test_a_constraint_that_fails_is_an_error(tmp_path: Path, constraint: Any, text: str, searcher: Any) -> None:
+def test_a_constraint_that_fails_is_an_error(tmp_path, constraint, text, searcher):
     with pytest.raises(ValueError, match=text):
         minimise(tmp_path, {"a": tune.choice([1])}, search_alg=searcher, constraints=[constraint])
 
 
-def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
-    def meddles(config: dict[str, Any]) -> bool:
+def test_a_constraint_cannot_change_the_configuration(tmp_path):
+    def meddles(config):
         config["inner"]["a"] = 5
         return True
 
@@ -418,14 +408,14 @@ def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [tune.BasicVariantGenerator, tune.TPESearch])
-def test_a_point_to_evaluate_that_violates_a_constraint_is_refused_at_once(tmp_path: Path, kind: Any) -> None:
+def test_a_point_to_evaluate_that_violates_a_constraint_is_refused_at_once(tmp_path, kind):
     searcher = kind(points_to_evaluate=[{"a": 3, "b": 4}])
     with pytest.raises(ValueError, match=r"every point to evaluate must fulfil the constraint .*but got \{'a': 3"):
         minimise(tmp_path, NINE, search_alg=searcher, constraints=[lambda c: c["a"] < 3])
     assert not (tmp_path / "run").exists()
 
 
-def test_a_point_to_evaluate_is_completed_within_the_constraints(tmp_path: Path) -> None:
+def test_a_point_to_evaluate_is_completed_within_the_constraints(tmp_path):
     space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
     ordered = [lambda c: c["a"] < c["b"]]
     grid = minimise(
@@ -437,7 +427,7 @@ def test_a_point_to_evaluate_is_completed_within_the_constraints(tmp_path: Path)
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_searcher_finds_the_small_part_of_a_space_that_is_feasible(tmp_path: Path, own: bool) -> None:
+def test_a_searcher_finds_the_small_part_of_a_space_that_is_feasible(tmp_path, own):
     space = {"x": tune.uniform(0, 1)}
     searcher = tune.TPESearch(space if own else None)
     grid = minimise(tmp_path, {} if own else space, search_alg=searcher, num_samples=12, constraints=[narrow])
@@ -445,14 +435,12 @@ def test_a_searcher_finds_the_small_part_of_a_space_that_is_feasible(tmp_path: P
     assert all(0.5 < result.config["x"] < 0.51 for result in grid)
 
 
-def narrow(config: dict[str, Any]) -> bool:
+def narrow(config):
     """True for 1 % of all configurations."""
     return 0.5 < float(config["x"]) < 0.51
 
 
-def test_a_small_space_ends_when_all_that_the_constraints_allow_was_tried(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_small_space_ends_when_all_that_the_constraints_allow_was_tried(tmp_path, caplog):
     caplog.set_level(logging.INFO, "minitune")
     for number, searcher in enumerate([None, Stuck()]):
         grid = minimise(
@@ -467,7 +455,7 @@ def test_a_small_space_ends_when_all_that_the_constraints_allow_was_tried(
     assert caplog.text.count("all 3 configurations of the search space have been tried; 6 more violate") == 2
 
 
-def test_conditional_parameters_reach_the_trial_only_where_they_belong(tmp_path: Path) -> None:
+def test_conditional_parameters_reach_the_trial_only_where_they_belong(tmp_path):
     kinds = [{"kind": "svm", "c": tune.loguniform(1e-3, 1e3)}, {"kind": "tree", "depth": tune.randint(1, 9)}]
     grid = minimise(tmp_path, {"model": tune.choice(kinds)}, num_samples=20, on_duplicate="resample")
     names = {result.config["model"]["kind"]: set(result.config["model"]) for result in grid}
@@ -478,7 +466,7 @@ def test_conditional_parameters_reach_the_trial_only_where_they_belong(tmp_path:
 
 
 @pytest.mark.parametrize("searcher", [None, Stuck()])
-def test_a_run_that_goes_on_tries_nothing_again(tmp_path: Path, searcher: Any) -> None:
+def test_a_run_that_goes_on_tries_nothing_again(tmp_path, searcher):
     options = {"search_alg": searcher, "on_duplicate": "resample", "constraints": [lambda c: c["a"] < 3]}
     first = minimise(tmp_path, NINE, num_samples=4, **options)
     tuner = tune.Tuner.restore(str(tmp_path / "run"), loss, add_samples=50)
@@ -488,14 +476,14 @@ def test_a_run_that_goes_on_tries_nothing_again(tmp_path: Path, searcher: Any) -
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2) for b in (4, 5, 6)]
 
 
-def test_more_choices_on_resume_are_tried(tmp_path: Path) -> None:
+def test_more_choices_on_resume_are_tried(tmp_path):
     minimise(tmp_path, {"a": tune.choice([1, 2])}, num_samples=5, on_duplicate="resample")
     space = {"a": tune.choice([1, 2, 3])}
     grid = tune.Tuner.restore(str(tmp_path / "run"), loss, param_space=space, add_samples=5).fit()
     assert sorted(pairs(grid)) == [(1,), (2,), (3,)]
 
 
-def test_with_constant_grid_search_a_refused_point_of_the_grid_gets_no_random_values_of_its_own(tmp_path: Path) -> None:
+def test_with_constant_grid_search_a_refused_point_of_the_grid_gets_no_random_values_of_its_own(tmp_path):
     grid = minimise(
         tmp_path,
         {"x": tune.grid_search([0, 1, 2]), "y": tune.uniform(0, 1)},

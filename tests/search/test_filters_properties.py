@@ -1,17 +1,14 @@
 """Any searcher, any space: no suggestion outside of the space, none twice, every suggestion's end told once."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
-from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 from kit import FakeExperiment, spaces
 
-from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, SearchAlgorithm, Searcher, SearchGenerator
+from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Searcher, SearchGenerator
 from minitune.search.filters import Rules
 from minitune.search.tpe import TPESearch
 from minitune.space import domains
@@ -24,28 +21,28 @@ SETTINGS = hypothesis.settings(max_examples=12)
 class Wandering(Searcher):
     """Suggests for some parameters one of a few values, and leaves the others open."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed):
         super().__init__()
         self.rng = random.Random(seed)
-        self.asked: list[str] = []
-        self.told: list[str] = []
-        self.space: Any = {}
+        self.asked = []
+        self.told = []
+        self.space = {}
 
-    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, config, **spec):
         self.space = config
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id):
         self.asked.append(trial_id)
         state = self.rng.randrange(3)
         few = domains.choice([{}, {name: _draw(domain, state) for name, domain in self.space.items()}])
         return few.sample(random_state=self.rng)
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         self.told.append(trial_id)
 
 
-def _draw(domain: Any, state: int) -> Any:
+def _draw(domain, state):
     if isinstance(domain, domains.Domain) and not isinstance(domain, domains.Categorical):
         return domain.sample(random_state=state)
     return domain
@@ -63,9 +60,9 @@ FEW_VALUES = [
 ]
 
 
-def algorithm(kind: str, param_space: Any, rules: Rules, seed: int) -> tuple[SearchAlgorithm, Searcher | None]:
-    searcher: Searcher | None = None if kind == "random" else TPESearch() if kind == "tpe" else Wandering(seed)
-    made: SearchAlgorithm = BasicVariantGenerator()
+def algorithm(kind, param_space, rules, seed):
+    searcher = None if kind == "random" else TPESearch() if kind == "tpe" else Wandering(seed)
+    made = BasicVariantGenerator()
     if searcher is not None:
         made = SearchGenerator(ConcurrencyLimiter(searcher, 5) if kind == "limited" else searcher)
     made.set_rules(rules)
@@ -75,7 +72,7 @@ def algorithm(kind: str, param_space: Any, rules: Rules, seed: int) -> tuple[Sea
     return made, searcher
 
 
-def is_even(config: dict[str, Any]) -> bool:
+def is_even(config):
     """Refuses about half of all configurations."""
     return int(config_key(config), 16) % 2 == 0
 
@@ -83,7 +80,7 @@ def is_even(config: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("kind", ["random", "tpe", "searcher", "limited"])
 @hypothesis.given(spaces(names="abc", leaves=FEW_VALUES), st.booleans(), st.integers(0, 99))
 @SETTINGS
-def test_no_suggestion_is_invalid_or_comes_twice(kind: str, param_space: Any, constrained: bool, seed: int) -> None:
+def test_no_suggestion_is_invalid_or_comes_twice(kind, param_space, constrained, seed):
     rules = Rules("resample", (is_even,) if constrained else ())
     made, searcher = algorithm(kind, param_space, rules, seed)
     configs, refusal = [], ""

@@ -1,10 +1,7 @@
 """Groups of parameters: a group learns from an observation that has its parameters, each inside of the space."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Any
 
 import pytest
 
@@ -14,14 +11,14 @@ from minitune.space.domains import choice, randn, uniform
 from minitune.space.parameters import parameters
 
 
-def group_of(space: dict[str, Any]) -> Group:
+def group_of(space):
     return Group(None, parameters(space), ())
 
 
 SPACE = {"x": uniform(0, 1), "z": randn(0, 1), "k": choice(["a", "b"])}
 
 
-def test_missing_values_are_drawn_and_known_ones_stay() -> None:
+def test_missing_values_are_drawn_and_known_ones_stay():
     group = group_of(SPACE)
     for number in range(20):
         group.add(Observation(number, {"x": 0.25, "k": 1}))
@@ -31,13 +28,13 @@ def test_missing_values_are_drawn_and_known_ones_stay() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"z": math.inf}, {"z": -math.inf}, {"x": 1.5}, {"x": None}, {"k": 2}, {"k": -1}])
-def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong: dict[str, Any]) -> None:
+def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong):
     group = group_of(SPACE)
     group.add(Observation(0, {"x": 0.5, "z": 0.5, "k": 0, **wrong}))
     assert not group.kernels.points
 
 
-def test_a_category_of_a_long_range_is_a_number_from_zero() -> None:
+def test_a_category_of_a_long_range_is_a_number_from_zero():
     group = group_of({"n": choice(range(200_000)), "k": choice(["only"]), "c": uniform(2, 2)})
     for number, index in enumerate((0, 199_999, -1, 200_000)):
         group.add(Observation(number, {"n": index, "k": 0, "c": 2.0}))
@@ -51,7 +48,7 @@ def test_a_category_of_a_long_range_is_a_number_from_zero() -> None:
 BRANCHES = {"m": choice([{"a": uniform(0, 1)}, {"b": choice([{"c": uniform(0, 1)}, "plain"])}])}
 
 
-def test_a_group_below_a_category_learns_only_from_those_that_have_it() -> None:
+def test_a_group_below_a_category_learns_only_from_those_that_have_it():
     below = [each for each in parameters(BRANCHES) if each.parent == ("m", 1)]
     group = Group(("m", 1), below, ("m", "m/1/b"))
     for number, values in enumerate(({"m": 0, "m/0/a": 0.5}, {"m": 1, "m/1/b": 1}, {"m/1/b": 1}, {"m": 1})):
@@ -61,7 +58,7 @@ def test_a_group_below_a_category_learns_only_from_those_that_have_it() -> None:
     assert group.is_free
 
 
-def test_the_group_of_a_whole_space_knows_what_exists_below_which_category() -> None:
+def test_the_group_of_a_whole_space_knows_what_exists_below_which_category():
     group = Group(None, parameters(BRANCHES), ("m", "m/1/b"))
     assert list(group.domains) == ["m", "m/0/a", "m/1/b", "m/1/b/0/c"]
     first, second = {"m": 0, "m/0/a": 0.25}, {"m": 1, "m/1/b": 0, "m/1/b/0/c": 0.75}
@@ -81,14 +78,14 @@ def test_the_group_of_a_whole_space_knows_what_exists_below_which_category() -> 
     assert list(needs) == [0b01, 0b0110, 0, 0b10]
 
 
-def test_equal_values_have_one_point() -> None:
+def test_equal_values_have_one_point():
     group = group_of(SPACE)
     values = [{"x": x, "z": 0.5, "k": k} for x in (0.25, 0.5) for k in (0, 1)]
     assert len({group.encode(each) for each in (*values, *values)}) == 4
     assert [group.decode(group.encode(each)) for each in values] == values
 
 
-def test_the_values_of_an_observation_are_those_inside_of_the_space() -> None:
+def test_the_values_of_an_observation_are_those_inside_of_the_space():
     group = group_of(SPACE)
     whole, part = Observation(0, {"x": 0.5, "z": 1.0, "k": 1}), Observation(1, {"x": 0.5})
     for each in (whole, part):

@@ -1,10 +1,6 @@
 """What searchers of other libraries share, shown with a library of a few lines: values, objectives, seeds, adoption."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from kit import fit
@@ -19,9 +15,7 @@ from minitune.search.foreign import (
     value_of,
     varying,
 )
-from minitune.search.searcher import Suggestion
 from minitune.space.domains import (
-    Domain,
     choice,
     lograndint,
     loguniform,
@@ -40,30 +34,28 @@ class Toy(LibrarySearcher):
 
     _STATE = ("_rng", "_points")
 
-    def __init__(
-        self, metric: Any = None, mode: Any = None, points_to_evaluate: Any = None, seed: Any = None, **old: Any
-    ):
+    def __init__(self, metric=None, mode=None, points_to_evaluate=None, seed=None, **old):
         super().__init__(metric, mode, points_to_evaluate, seed, old)
-        self.live: dict[str, Any] = {}
-        self.told: list[tuple[Any, float | None]] = []
+        self.live = {}
+        self.told = []
 
-    def suggest(self, trial_id: str) -> Suggestion:
+    def suggest(self, trial_id):
         self._check_ready(self._domains is not None)
         config = self._configured(self._filled(self._points.pop(0)) if self._points else {})
         self.live[trial_id] = config
         return config
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         self._learn(self.live.pop(trial_id), None if error else self._value_of(result))
 
-    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
+    def _learn(self, config, value):
         self.told.append((dict(config), None if value is None else self._loss(value)))
 
 
 SPACE = {"x": uniform(0, 1), "n": randint(0, 99), "k": choice(["a", "b"]), "c": 7}
 
 
-def ready(space: Any = None, **options: Any) -> Toy:
+def ready(space=None, **options):
     toy = Toy(**{"metric": "loss", "mode": "min", "seed": 1, **options})
     assert toy.set_search_properties(None, None, space or SPACE)
     return toy
@@ -72,7 +64,7 @@ def ready(space: Any = None, **options: Any) -> Toy:
 # -- objectives --------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_named_metric_it_learns_from_the_value_that_a_function_returns() -> None:
+def test_without_a_named_metric_it_learns_from_the_value_that_a_function_returns():
     toy = Toy(mode="max")
     grid = fit(lambda config: config["x"], {"x": uniform(0, 1)}, search_alg=toy, num_samples=3)
     assert toy.told == [(result.config, -result.config["x"]) for result in grid]
@@ -88,7 +80,7 @@ def test_without_a_named_metric_it_learns_from_the_value_that_a_function_returns
         ({"result": {"loss": 2}, "error": True}, None),
     ],
 )
-def test_a_library_learns_from_the_end_of_a_trial(end: dict[str, Any], loss: float | None) -> None:
+def test_a_library_learns_from_the_end_of_a_trial(end, loss):
     toy = ready()
     config = toy.suggest("0")
     toy.on_trial_complete("0", **end)
@@ -96,7 +88,7 @@ def test_a_library_learns_from_the_end_of_a_trial(end: dict[str, Any], loss: flo
 
 
 @pytest.mark.parametrize(("mode", "loss"), [("min", 2.0), ("max", -2.0)])
-def test_a_library_learns_from_a_known_point(mode: str, loss: float) -> None:
+def test_a_library_learns_from_a_known_point(mode, loss):
     toy = ready(mode=mode)
     toy.add_evaluated_point({"x": 0.5}, 2)
     toy.add_evaluated_point({"x": 0.5}, 2, error=True)
@@ -115,7 +107,7 @@ def test_a_library_learns_from_a_known_point(mode: str, loss: float) -> None:
         ({"max_concurrent": None, "use_early_stopped_trials": False}, (None, None, 0)),
     ],
 )
-def test_old_arguments_have_their_effect(options: dict[str, Any], kept: tuple[Any, ...]) -> None:
+def test_old_arguments_have_their_effect(options, kept):
     toy = Toy(**options)
     assert (toy.metric, toy.mode, toy.max_concurrent) == kept
     with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):
@@ -125,8 +117,8 @@ def test_old_arguments_have_their_effect(options: dict[str, Any], kept: tuple[An
 # -- draws and points --------------------------------------------------------------------------------------------------
 
 
-def test_the_seed_of_the_user_takes_precedence_over_that_of_the_run() -> None:
-    def first(seed: int | None, of_run: int) -> Any:
+def test_the_seed_of_the_user_takes_precedence_over_that_of_the_run():
+    def first(seed, of_run):
         toy = Toy("loss", "min", seed=seed)
         toy.set_seed(of_run)
         toy.set_search_properties(None, None, SPACE)
@@ -136,28 +128,28 @@ def test_the_seed_of_the_user_takes_precedence_over_that_of_the_run() -> None:
     assert first(None, 2) == first(None, 2) != first(None, 3)
 
 
-def test_points_come_first_and_what_they_lack_is_drawn() -> None:
+def test_points_come_first_and_what_they_lack_is_drawn():
     toy = ready(points_to_evaluate=[{"n": 5}, {"k": "b", "x": 0.25}])
-    first: Any = toy.suggest("0")
-    second: Any = toy.suggest("1")
-    third: Any = toy.suggest("2")
+    first = toy.suggest("0")
+    second = toy.suggest("1")
+    third = toy.suggest("2")
     assert first["n"] == 5
     assert (second["k"], second["x"], second["c"]) == ("b", 0.25, 7)
     assert len({first["x"], second["x"], third["x"]}) == 3
 
 
 @pytest.mark.parametrize("points", [[], [{"x": 0.1}, {"x": 0.2, "n": 3}, {"k": "b"}]])
-def test_a_searcher_that_adopted_trials_suggests_what_their_own_searcher_does(points: list[Any]) -> None:
+def test_a_searcher_that_adopted_trials_suggests_what_their_own_searcher_does(points):
     first, second = ready(points_to_evaluate=points), ready(points_to_evaluate=points)
     for number in range(5):
-        config: Any = first.suggest(str(number))
+        config = first.suggest(str(number))
         second.adopt(str(number), config)
         second.on_trial_complete(str(number), {"loss": number})
         assert second.told[-1] == (config, number)
     assert second.suggest("next") == first.suggest("next")
 
 
-def test_a_library_adopts_a_configuration_that_it_would_not_have_suggested() -> None:
+def test_a_library_adopts_a_configuration_that_it_would_not_have_suggested():
     """A point whose predecessors were refused, one with a value outside of the space, and any other."""
     toy = ready(points_to_evaluate=[{"x": 0.1}, {"x": 0.2}, {"x": 0.3}])
     configs = [{"x": x, "n": 5, "k": "a", "c": 7} for x in (0.2, 0.6, 0.3, 0.7)]
@@ -191,7 +183,7 @@ def test_a_library_adopts_a_configuration_that_it_would_not_have_suggested() -> 
     ],
     ids=lambda each: repr(each)[:30],
 )
-def test_values_as_a_library_knows_them(domain: Domain, bounds: Any, values: dict[Any, Any]) -> None:
+def test_values_as_a_library_knows_them(domain, bounds, values):
     space = {"a": {"b": domain}}
     (parameter,) = parameters(space)
     assert bounds_of(parameter) == bounds
@@ -216,14 +208,14 @@ def test_values_as_a_library_knows_them(domain: Domain, bounds: Any, values: dic
     ],
     ids=repr,
 )
-def test_a_suggestion_beside_a_value_becomes_the_nearest_value(domain: Domain, foreign: Any, own: Any) -> None:
+def test_a_suggestion_beside_a_value_becomes_the_nearest_value(domain, foreign, own):
     (parameter,) = parameters({"a": domain})
     found = value_of(parameter, foreign)
     assert found == own
     assert type(found) is type(own)
 
 
-def test_a_parameter_with_one_value_is_none_for_a_library() -> None:
+def test_a_parameter_with_one_value_is_none_for_a_library():
     space = {
         "a": uniform(1, 1),
         "b": randint(4, 5),

@@ -1,7 +1,5 @@
 """The model of `TPESearch`: it counts and lists what was not tried, and pending trials keep its proposals away."""
 
-from __future__ import annotations
-
 import random
 
 from minitune.search.model import Model
@@ -14,7 +12,7 @@ NESTED = {
 }
 
 
-def test_all_configurations_of_a_finite_space_are_counted_and_listed() -> None:
+def test_all_configurations_of_a_finite_space_are_counted_and_listed():
     model = Model(NESTED, 0.2, 24, None)
     assert model.count == 3 + (3 + 1) + 1
     listed = model.untried()
@@ -28,7 +26,7 @@ def test_all_configurations_of_a_finite_space_are_counted_and_listed() -> None:
     assert Model({"x": uniform(0, 1)}, 0.2, 24, None).count is None
 
 
-def test_pending_trials_keep_proposals_away_but_less_than_bad_ones() -> None:
+def test_pending_trials_keep_proposals_away_but_less_than_bad_ones():
     model = Model({"x": uniform(0, 1)}, 0.2, 24, None)
     ended = [
         Observation(number, {"x": number / 20}, value=abs(number - 9), step=1, arrival=number) for number in range(20)
@@ -37,7 +35,7 @@ def test_pending_trials_keep_proposals_away_but_less_than_bad_ones() -> None:
         model.add(each)
     ranking = Ranking(["min"], "last", ended)
 
-    def near(pending: range) -> int:
+    def near(pending):
         found = [model.propose(random.Random(seed), ranking, pending)[1]["x"] for seed in range(50)]
         return sum(abs(x - 0.45) < 0.05 for x in found)
 

@@ -3,12 +3,9 @@
 The plain formulas walk over all observations and all axes. They use neither logarithms nor shared bandwidths.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -16,10 +13,10 @@ import pytest
 
 from minitune.search import parzen
 from minitune.search.parzen import BadSide, GoodSide, Kernels, KernelSpace, Point, best_candidate, draw_by_ratio
-from minitune.space.domains import Domain, lograndint, loguniform, qrandn, quniform, randint, randn, uniform
+from minitune.space.domains import lograndint, loguniform, qrandn, quniform, randint, randn, uniform
 from minitune.space.parameters import Axis
 
-SPACES: dict[str, tuple[list[Domain], list[int]]] = {
+SPACES = {
     "a number": ([uniform(2, 5)], []),
     "numbers": ([uniform(0, 1), loguniform(1e-3, 1)], []),
     "cells": ([randint(0, 4), quniform(0, 1, 0.25)], []),
@@ -31,11 +28,11 @@ SPACES: dict[str, tuple[list[Domain], list[int]]] = {
 each_space = pytest.mark.parametrize(("domains", "sizes"), SPACES.values(), ids=SPACES)
 
 
-def kernel_space(domains: Sequence[Domain], sizes: Sequence[int]) -> KernelSpace:
+def kernel_space(domains, sizes):
     return KernelSpace([Axis(each) for each in domains], sizes)
 
 
-def drawn(space: KernelSpace, count: int, seed: int = 0) -> list[Point]:
+def drawn(space, count, seed=0):
     rng = random.Random(seed)
     return [space.draw_prior(rng) for _ in range(count)]
 
@@ -43,14 +40,14 @@ def drawn(space: KernelSpace, count: int, seed: int = 0) -> list[Point]:
 # -- plain formulas ----------------------------------------------------------------------------------------------------
 
 
-def prior(space: KernelSpace, point: Point) -> float:
+def prior(space, point):
     density = 1.0
     for axis, place in zip(space.axes, point.coordinates, strict=True):
         density *= truncated(axis, 0.5, axis.prior_sd, place)
     return density / math.prod(space.sizes)
 
 
-def truncated(axis: Axis, mean: float, deviation: float, place: float) -> float:
+def truncated(axis, mean, deviation, place):
     """The density of a normal distribution within the axis."""
     normal = NormalDist(mean, deviation)
     mass = 1.0
@@ -59,12 +56,12 @@ def truncated(axis: Axis, mean: float, deviation: float, place: float) -> float:
     return normal.pdf(place) / mass
 
 
-def widened(axis: Axis, bandwidth: float) -> float:
+def widened(axis, bandwidth):
     """The standard deviation of a normal number plus a uniform one from a cell."""
     return math.sqrt(bandwidth**2 + axis.width**2 / 12)
 
 
-def kernel(space: KernelSpace, own: Point, bandwidths: Sequence[float], contrast: float, point: Point) -> float:
+def kernel(space, own, bandwidths, contrast, point):
     """The density of one observation: a category is `contrast` times as likely if it is the observation's own."""
     density = 1.0
     for axis, mean, bandwidth, place in zip(space.axes, own.coordinates, bandwidths, point.coordinates, strict=True):
@@ -74,7 +71,7 @@ def kernel(space: KernelSpace, own: Point, bandwidths: Sequence[float], contrast
     return density
 
 
-def good_bandwidths(points: Sequence[Point], axis: int) -> list[float]:
+def good_bandwidths(points, axis):
     """The gap to the farther of the two neighbours, within bounds."""
     if len(points) == 1:
         return [1.0]
@@ -89,12 +86,12 @@ def good_bandwidths(points: Sequence[Point], axis: int) -> list[float]:
     return found
 
 
-def good_weights(count: int) -> list[float]:
+def good_weights(count):
     weights = [math.log(count + 1) - math.log(rank) for rank in range(1, count + 1)]
     return [weight * count / sum(weights) for weight in weights]
 
 
-def good_density(space: KernelSpace, points: Sequence[Point], point: Point) -> float:
+def good_density(space, points, point):
     """Not normalised: the prior has the weight 1, as a kernel has on average."""
     columns = [good_bandwidths(points, axis) for axis in range(len(space.axes))]
     total = prior(space, point)
@@ -104,7 +101,7 @@ def good_density(space: KernelSpace, points: Sequence[Point], point: Point) -> f
     return total
 
 
-def bad_density(space: KernelSpace, points: Sequence[Point], weights: Sequence[float], point: Point) -> float:
+def bad_density(space, points, weights, point):
     count = sum(weight > 0 for weight in weights) + 1
     dimensions = len(space.axes) + len(space.sizes)
     bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
@@ -116,7 +113,7 @@ def bad_density(space: KernelSpace, points: Sequence[Point], weights: Sequence[f
     return total
 
 
-def ages(count: int) -> list[float]:
+def ages(count):
     """The weights of bad observations: the newest 25 have 1, the others rise to that from 1 / count."""
     old = max(0, count - 25)
     weights = [1.0] * count
@@ -125,7 +122,7 @@ def ages(count: int) -> list[float]:
     return weights
 
 
-def bad_side(space: KernelSpace, points: Sequence[Point], *sets: Any) -> BadSide:
+def bad_side(space, points, *sets):
     good, pending, most = (*sets, *((), (), None)[len(sets) :])
     kernels = Kernels(space)
     for number, point in enumerate(points):
@@ -133,7 +130,7 @@ def bad_side(space: KernelSpace, points: Sequence[Point], *sets: Any) -> BadSide
     return BadSide(kernels, good, pending, most)
 
 
-def log_of_bad(space: KernelSpace, bad: BadSide, point: Point) -> float:
+def log_of_bad(space, bad, point):
     return bad.log_density(space.log_prior(point), sum(bad.parts(point)))
 
 
@@ -141,7 +138,7 @@ def log_of_bad(space: KernelSpace, bad: BadSide, point: Point) -> float:
 
 
 @each_space
-def test_the_prior_covers_the_whole_domain(domains: list[Domain], sizes: list[int]) -> None:
+def test_the_prior_covers_the_whole_domain(domains, sizes):
     space = kernel_space(domains, sizes)
     for point in drawn(space, 20):
         assert space.log_prior(point) == pytest.approx(math.log(prior(space, point)))
@@ -149,9 +146,7 @@ def test_the_prior_covers_the_whole_domain(domains: list[Domain], sizes: list[in
 
 @each_space
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
-def test_the_density_of_the_good_side_is_the_plain_sum_of_its_kernels(
-    domains: list[Domain], sizes: list[int], count: int
-) -> None:
+def test_the_density_of_the_good_side_is_the_plain_sum_of_its_kernels(domains, sizes, count):
     space = kernel_space(domains, sizes)
     points = drawn(space, count)
     points[count // 2 :] = points[: count - count // 2]  # some are equal
@@ -163,9 +158,7 @@ def test_the_density_of_the_good_side_is_the_plain_sum_of_its_kernels(
 
 @each_space
 @pytest.mark.parametrize("count", [0, 1, 20, 150])
-def test_the_density_of_the_bad_side_is_the_plain_sum_of_its_kernels(
-    domains: list[Domain], sizes: list[int], count: int
-) -> None:
+def test_the_density_of_the_bad_side_is_the_plain_sum_of_its_kernels(domains, sizes, count):
     space = kernel_space(domains, sizes)
     points = drawn(space, count)
     bad = bad_side(space, points)
@@ -174,7 +167,7 @@ def test_the_density_of_the_bad_side_is_the_plain_sum_of_its_kernels(
         assert log_of_bad(space, bad, point) == pytest.approx(expected)
 
 
-def test_the_bad_side_leaves_out_the_good_ones_and_believes_pending_ones_less() -> None:
+def test_the_bad_side_leaves_out_the_good_ones_and_believes_pending_ones_less():
     space = kernel_space(*SPACES["mixed"])
     points = drawn(space, 60)
     weights = ages(60)
@@ -188,7 +181,7 @@ def test_the_bad_side_leaves_out_the_good_ones_and_believes_pending_ones_less() 
 
 
 @pytest.mark.parametrize("most", [1, 10, 40])
-def test_with_a_limit_the_bad_side_knows_the_newest_ones(most: int) -> None:
+def test_with_a_limit_the_bad_side_knows_the_newest_ones(most):
     space = kernel_space(*SPACES["mixed"])
     points = drawn(space, 60)
     bad = bad_side(space, points, [0, 5], [], most)
@@ -197,7 +190,7 @@ def test_with_a_limit_the_bad_side_knows_the_newest_ones(most: int) -> None:
         assert log_of_bad(space, bad, point) == pytest.approx(expected)
 
 
-def test_the_kernels_follow_what_is_added_and_removed() -> None:
+def test_the_kernels_follow_what_is_added_and_removed():
     space = kernel_space(*SPACES["mixed"])
     points = drawn(space, 40)
     kernels = Kernels(space)
@@ -219,13 +212,13 @@ class CountingList(list[Any]):
 
     handed_out = 0
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index):
         found = super().__getitem__(index)
         self.handed_out += len(found) if isinstance(index, slice) else 1
         return found
 
 
-def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch):
     rng, count, good = random.Random(0), 20_000, range(0, 20_000, 999)
     kernels = Kernels(KernelSpace([Axis(uniform(0, 1))] * 2, [2]))
     for number in range(count):
@@ -234,7 +227,7 @@ def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest
         kernels.add(number, kernels.kernel_space.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
     points = [kernels.kernel_space.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
 
-    def densities() -> list[float]:
+    def densities():
         bad = BadSide(kernels, good, [count - 1, 16], None)
         return [bad.log_density(kernels.kernel_space.log_prior(point), sum(bad.parts(point))) for point in points]
 
@@ -249,7 +242,7 @@ def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest
 # -- draws -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_prior_is_drawn_uniformly_or_normally() -> None:
+def test_the_prior_is_drawn_uniformly_or_normally():
     space = kernel_space([uniform(2, 5), randn(7, 3)], [2, 3])
     points = drawn(space, 3000)
     for below in (0.1, 0.5, 0.9):
@@ -261,12 +254,12 @@ def test_the_prior_is_drawn_uniformly_or_normally() -> None:
 
 
 @pytest.mark.parametrize(("count", "domain"), [(2, uniform(0, 1)), (6, uniform(0, 1)), (6, randint(0, 8))])
-def test_draws_of_the_good_side_follow_its_density(count: int, domain: Domain) -> None:
+def test_draws_of_the_good_side_follow_its_density(count, domain):
     space = kernel_space([domain], [3])
     points = drawn(space, count, seed=3)
     good = GoodSide(space, points)
     rng = random.Random(0)
-    found: Counter[tuple[int, int]] = Counter()
+    found = Counter()
     for _ in range(4000):
         point = good.draw(rng)
         found[int(8 * point.coordinates[0]), space.categories(point.bits)[0]] += 1
@@ -277,7 +270,7 @@ def test_draws_of_the_good_side_follow_its_density(count: int, domain: Domain) -
             assert found[cell, category] / 4000 == pytest.approx(share, abs=0.025)
 
 
-def test_draws_stay_within_the_bounds_and_in_the_middle_of_cells() -> None:
+def test_draws_stay_within_the_bounds_and_in_the_middle_of_cells():
     domains = [uniform(0, 1), randint(0, 4), quniform(0, 1, 0.5), randn(0, 1)]
     space = kernel_space(domains, [])
     good = GoodSide(space, [Point((0.0, 0.125, 1 / 6, 3.0), 0), Point((1.0, 0.875, 5 / 6, -2.0), 0)])
@@ -294,7 +287,7 @@ def test_draws_stay_within_the_bounds_and_in_the_middle_of_cells() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_best_candidate_has_the_largest_ratio(seed: int) -> None:
+def test_the_best_candidate_has_the_largest_ratio(seed):
     space = kernel_space(*SPACES["mixed"])
     points = drawn(space, 200, seed)
     best = [*range(0, 200, 20)]
@@ -305,14 +298,14 @@ def test_the_best_candidate_has_the_largest_ratio(seed: int) -> None:
     for number in best:
         weights[number] = 0.0
 
-    def ratio(point: Point) -> float:
+    def ratio(point):
         return good_density(space, good._points, point) / bad_density(space, points, weights, point)
 
     assert best_candidate(good, bad, candidates) == max(candidates, key=ratio)
     assert best_candidate(good, bad, candidates[::-1]) == max(candidates, key=ratio)
 
 
-def test_a_branch_is_drawn_in_proportion_to_the_ratio_however_often_it_is_a_candidate() -> None:
+def test_a_branch_is_drawn_in_proportion_to_the_ratio_however_often_it_is_a_candidate():
     space = kernel_space([], [3])
     first, second, third = (space.pack((), [index]) for index in range(3))
     points = [first, second, first, second, second]

@@ -1,25 +1,21 @@
 """Ranking: whatever becomes of trials, the best are those that sorting all of them gives, and it looks at few."""
 
-from __future__ import annotations
-
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from minitune.search.ranking import Observation, Ranking
 
 
-def report(observation: Observation, value: Any, step: int) -> None:
+def report(observation, value, step):
     observation.step, observation.value, observation.rows[step] = step, value, value
 
 
-def by_sorting(observations: list[Observation], early_stop: Any, share: float, most: int) -> list[int]:
+def by_sorting(observations, early_stop, share, most):
     """The best ones, from what the policies are said to do."""
-    counts: dict[float, int] = {}
+    counts = {}
     for step in (step for each in observations for step in each.rows):
         counts[step] = counts.get(step, 0) + 1
     believed = [step for step, count in counts.items() if count >= 10]
@@ -41,7 +37,7 @@ def by_sorting(observations: list[Observation], early_stop: Any, share: float, m
 
 
 @pytest.mark.parametrize("early_stop", ["last", "depth", "rung"])
-def test_the_best_are_those_that_sorting_gives(early_stop: str) -> None:
+def test_the_best_are_those_that_sorting_gives(early_stop):
     rng = random.Random(0)
     ranking, observations, ended = Ranking(["min"], early_stop), [], 0
     for number in range(400):
@@ -66,13 +62,13 @@ class Counting(set[int]):
 
     asked = 0
 
-    def __contains__(self, number: object) -> bool:
+    def __contains__(self, number):
         self.asked += 1
         return super().__contains__(number)
 
 
-def test_ranking_looks_at_few_trials() -> None:
-    def finished() -> Iterator[Observation]:
+def test_ranking_looks_at_few_trials():
+    def finished():
         for number in range(5_000):
             yield Observation(number, value=float(-number), step=1, arrival=number)
 
@@ -82,10 +78,10 @@ def test_ranking_looks_at_few_trials() -> None:
     assert numbers.asked <= 126
 
 
-def test_a_function_of_the_steps_gets_numbers_in_order() -> None:
+def test_a_function_of_the_steps_gets_numbers_in_order():
     seen = []
 
-    def least(rows: list[tuple[float, Any]]) -> float:
+    def least(rows):
         seen.append(rows)
         return min(value for _, value in rows)
 
@@ -97,7 +93,7 @@ def test_a_function_of_the_steps_gets_numbers_in_order() -> None:
     assert math.isnan(ranking.value(1))
 
 
-def test_pareto_points_with_most_volume_come_first() -> None:
+def test_pareto_points_with_most_volume_come_first():
     values = [(0.0, 10.0), (4.1, 3.95), (10.0, 0.0), (4.0, 4.0), (10.0, 10.0), (5.0, 5.0)]
     ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
     ranking = Ranking(["min", "min"], "last", ended)
@@ -109,12 +105,12 @@ def test_pareto_points_with_most_volume_come_first() -> None:
 
 
 @pytest.mark.parametrize("values", [[(3.0, 1.0), (1.0, 3.0)], [(1.0, 3.0), (3.0, 1.0)]])
-def test_of_pareto_points_that_add_as_much_the_earlier_one_comes_first(values: list[tuple[float, float]]) -> None:
+def test_of_pareto_points_that_add_as_much_the_earlier_one_comes_first(values):
     ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
     assert Ranking(["min", "min"], "last", ended).best(range(2), 1.0, 2) == [0, 1]
 
 
-def test_a_value_of_minus_infinity_ranks_first_and_one_that_is_nan_last() -> None:
+def test_a_value_of_minus_infinity_ranks_first_and_one_that_is_nan_last():
     values = [(0.0, 0.0, 9.0), (1.0, 1.0, 1.0), (-math.inf, 5.0, 5.0), (2.0, 2.0, math.nan), (9.0, 9.0, 9.0)]
     ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
     found = Ranking(["min"] * 3, "last", ended).best(range(5), 1.0, 5)

@@ -1,13 +1,10 @@
 """Trials from suggestions: merging, what is left open, the contract with the searcher, saving."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import random
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
@@ -23,7 +20,7 @@ from minitune.space.variants import RecursiveDependencyError
 # -- configurations ---------------------------------------------------------------------------------------------
 
 
-def test_a_suggestion_is_laid_deeply_over_the_constants() -> None:
+def test_a_suggestion_is_laid_deeply_over_the_constants():
     space = {"deep": {"a": 1, "b": uniform(0, 1), "list": [1, 2]}, "c": "kept", "lr": uniform(0, 1)}
     (trial,) = all_trials(suggesting(Listed({"deep": {"b": 0.5, "new": 3}, "lr": 0.1}), space))
     assert trial.config == {"deep": {"a": 1, "b": 0.5, "list": [1, 2], "new": 3}, "c": "kept", "lr": 0.1}
@@ -32,12 +29,12 @@ def test_a_suggestion_is_laid_deeply_over_the_constants() -> None:
     assert trial.trial_id == "abcde_00000"
 
 
-def test_constants_that_a_searcher_repeats_are_not_searched() -> None:
+def test_constants_that_a_searcher_repeats_are_not_searched():
     (trial,) = all_trials(suggesting(Listed({"a": 1, "b": 2}), {"a": 1, "b": uniform(0, 3)}))
     assert trial.evaluated_params == {"b": 2}
 
 
-def test_open_parameters_of_a_suggestion_are_resolved() -> None:
+def test_open_parameters_of_a_suggestion_are_resolved():
     space = {
         "a": uniform(0, 1),
         "double": sample_from(lambda config: config["a"] * 2),
@@ -51,13 +48,13 @@ def test_open_parameters_of_a_suggestion_are_resolved() -> None:
     assert 1 <= drawn[0]["a"]["deep"] < 2
 
 
-def test_list_members_can_be_suggested_by_index() -> None:
+def test_list_members_can_be_suggested_by_index():
     space = {"layers": [uniform(0, 1), 7], "pair": (uniform(0, 1), uniform(0, 1))}
     (config,) = configs(suggesting(Listed({"layers": {"0": 0.5}, "pair": [0.1, 0.2]}), space))
     assert config == {"layers": [0.5, 7], "pair": (0.1, 0.2)}
 
 
-def test_trials_share_nothing_with_suggestions() -> None:
+def test_trials_share_nothing_with_suggestions():
     suggestion = {"a": [1]}
     searcher = Listed(suggestion, suggestion)
     first, second = all_trials(suggesting(searcher))
@@ -68,12 +65,12 @@ def test_trials_share_nothing_with_suggestions() -> None:
 @pytest.mark.parametrize(
     "space", [{"g": grid_search([1, 2])}, {"deep": [choice([{"g": grid_search([1])}])]}], ids=["plain", "drawn"]
 )
-def test_a_grid_needs_the_default_search_algorithm(space: dict[str, Any]) -> None:
+def test_a_grid_needs_the_default_search_algorithm(space):
     with pytest.raises(ValueError, match="a searcher cannot cover a grid"):
         suggesting(Listed({"x": 1}), space).next_trial()
 
 
-def test_a_searcher_must_suggest_a_dict() -> None:
+def test_a_searcher_must_suggest_a_dict():
     with pytest.raises(TypeError, match=r"must return a dict, None or Searcher.FINISHED, but Listed returned 3"):
         suggesting(Listed(3)).next_trial()
 
@@ -81,7 +78,7 @@ def test_a_searcher_must_suggest_a_dict() -> None:
 # -- the loop -------------------------------------------------------------------------------------------------------
 
 
-def test_searchers_see_the_ids_of_the_trials() -> None:
+def test_searchers_see_the_ids_of_the_trials():
     searcher = Recording()
     trials = all_trials(suggesting(searcher, num_samples=3))
     assert [trial.trial_id for trial in trials] == [event[1] for event in searcher.heard]
@@ -89,7 +86,7 @@ def test_searchers_see_the_ids_of_the_trials() -> None:
     assert [trial.experiment_tag for trial in trials] == ["0_x=0", "1_x=1", "2_x=2"]
 
 
-def test_none_is_not_the_end_and_finished_is() -> None:
+def test_none_is_not_the_end_and_finished_is():
     generator = suggesting(Listed({"x": 0}, None, {"x": 1}))
     assert generator.next_trial() is not None
     assert generator.next_trial() is None
@@ -101,7 +98,7 @@ def test_none_is_not_the_end_and_finished_is() -> None:
     assert generator.is_finished()
 
 
-def test_num_samples_is_the_end() -> None:
+def test_num_samples_is_the_end():
     generator = suggesting(Recording(), num_samples=2)
     assert generator.total_samples == 2
     assert len(all_trials(generator)) == 2
@@ -114,7 +111,7 @@ def test_num_samples_is_the_end() -> None:
     assert endless.next_trial() is None
 
 
-def test_every_suggestion_is_completed_exactly_once() -> None:
+def test_every_suggestion_is_completed_exactly_once():
     searcher = Recording()
     generator = suggesting(searcher, num_samples=3)
     one, two, three = (trial.trial_id for trial in all_trials(generator))
@@ -145,9 +142,9 @@ def test_every_suggestion_is_completed_exactly_once() -> None:
     assert searcher.heard == expected
 
 
-def test_a_suggestion_that_makes_no_trial_is_completed_as_failed() -> None:
+def test_a_suggestion_that_makes_no_trial_is_completed_as_failed():
     searcher = Recording()
-    searcher.set_search_properties = lambda *args, **kwargs: True  # type: ignore[method-assign]  # takes any space
+    searcher.set_search_properties = lambda *args, **kwargs: True
     generator = suggesting(searcher, {"f": sample_from(lambda config: config["f"])})
     with pytest.raises(RecursiveDependencyError):
         generator.next_trial()
@@ -155,7 +152,7 @@ def test_a_suggestion_that_makes_no_trial_is_completed_as_failed() -> None:
     assert searcher.heard[-1][-1] is True
 
 
-def test_one_searcher_serves_one_experiment() -> None:
+def test_one_searcher_serves_one_experiment():
     generator = SearchGenerator(Recording())
     with pytest.raises(ValueError, match="exactly one experiment, but got 2"):
         generator.add_configurations([FakeExperiment(), FakeExperiment()])
@@ -165,13 +162,13 @@ def test_one_searcher_serves_one_experiment() -> None:
 
 
 @pytest.mark.parametrize("num_adopted", [0, 1])
-def test_what_a_searcher_draws_globally_depends_on_the_number_of_the_trial(num_adopted: int) -> None:
+def test_what_a_searcher_draws_globally_depends_on_the_number_of_the_trial(num_adopted):
     class Drawing(Recording):
-        def suggest(self, trial_id: str) -> dict[str, Any]:
+        def suggest(self, trial_id):
             random.random()  # so a stream that went on would give other values
             return {"x": random.random()}
 
-        def adopt(self, trial_id: str, config: Any) -> None:
+        def adopt(self, trial_id, config):
             pass
 
     with lending(is_seeded=True):
@@ -186,7 +183,7 @@ def test_what_a_searcher_draws_globally_depends_on_the_number_of_the_trial(num_a
 # -- setting up -----------------------------------------------------------------------------------------------------
 
 
-def test_a_configured_searcher_and_a_space_exclude_each_other() -> None:
+def test_a_configured_searcher_and_a_space_exclude_each_other():
     generator = SearchGenerator(Recording(metric="loss", mode="min"))
     limited = SearchGenerator(ConcurrencyLimiter(Recording(metric="loss", mode="min"), 2))
     for one in (generator, limited):
@@ -195,7 +192,7 @@ def test_a_configured_searcher_and_a_space_exclude_each_other() -> None:
     assert generator.set_search_properties(None, None, {"constant": 1}) is False
 
 
-def test_an_ignored_metric_or_mode_warns(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_ignored_metric_or_mode_warns(caplog):
     caplog.set_level(logging.WARNING, logger="minitune")
     generator = SearchGenerator(Recording(metric="loss", mode="min"))
     generator.set_search_properties("loss", "min", {})
@@ -206,7 +203,7 @@ def test_an_ignored_metric_or_mode_warns(caplog: pytest.LogCaptureFixture) -> No
     assert generator.metric == "loss"
 
 
-def test_an_ignored_metric_is_told_although_the_searcher_takes_the_space(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_ignored_metric_is_told_although_the_searcher_takes_the_space(caplog):
     caplog.set_level(logging.WARNING, logger="minitune")
     space = {"x": uniform(0, 1)}
     several = SearchGenerator(TPESearch(metric=["loss", "size"], mode=["min", "min"]))
@@ -216,23 +213,21 @@ def test_an_ignored_metric_is_told_although_the_searcher_takes_the_space(caplog:
     assert "metric='size' is ignored, it has 'loss'" in caplog.text
 
 
-def test_an_unconfigured_searcher_takes_the_runs_metric() -> None:
+def test_an_unconfigured_searcher_takes_the_runs_metric():
     searcher = Recording()
     generator = SearchGenerator(ConcurrencyLimiter(Repeater(searcher, 2), 1))
     generator.set_search_properties("accuracy", "max", {})
     assert (generator.metric, searcher.metric, searcher.mode) == ("accuracy", "accuracy", "max")
 
 
-def test_searchers_may_take_some_of_the_runs_properties_or_none() -> None:
+def test_searchers_may_take_some_of_the_runs_properties_or_none():
     class Old(Listed):
-        def set_search_properties(self, metric: Any, mode: Any, config: Any) -> bool:  # type: ignore[override]  # old
+        def set_search_properties(self, metric, mode, config):
             self.known = (metric, mode)
             return True
 
     class Some(Listed):
-        def set_search_properties(  # type: ignore[override]  # takes what it needs
-            self, metric: Any, mode: Any, config: Any, num_samples: int = 0
-        ) -> bool:
+        def set_search_properties(self, metric, mode, config, num_samples=0):
             self.known = num_samples
             return True
 
@@ -242,7 +237,7 @@ def test_searchers_may_take_some_of_the_runs_properties_or_none() -> None:
             assert searcher.known == expected
 
 
-def test_only_searchers_can_be_wrapped() -> None:
+def test_only_searchers_can_be_wrapped():
     for wrap in (SearchGenerator, Repeater, lambda searcher: ConcurrencyLimiter(searcher, 2)):
         with pytest.raises(TypeError, match=r"must be a Searcher, but got .*BasicVariantGenerator"):
             wrap(BasicVariantGenerator())
@@ -251,12 +246,12 @@ def test_only_searchers_can_be_wrapped() -> None:
 @pytest.mark.parametrize(
     ("metric", "mode"), [("loss", "down"), (["a", "b"], ["min"]), ("loss", ["min"]), (["a"], "min"), (None, "up")]
 )
-def test_metric_and_mode_must_fit(metric: Any, mode: Any) -> None:
+def test_metric_and_mode_must_fit(metric, mode):
     with pytest.raises(ValueError, match="must"):
         Searcher(metric=metric, mode=mode)
 
 
-def test_several_objectives_are_lists() -> None:
+def test_several_objectives_are_lists():
     searcher = Searcher(metric=["loss", "size", "note"], mode=["min", "max", "obs"])
     assert searcher.metric == ["loss", "size", "note"]
     assert searcher.mode == ["min", "max", "obs"]
@@ -265,14 +260,12 @@ def test_several_objectives_are_lists() -> None:
 # -- warm start --------------------------------------------------------------------------------------------------------
 
 
-def test_earlier_trials_become_points(caplog: pytest.LogCaptureFixture) -> None:
+def test_earlier_trials_become_points(caplog):
     class Learner(Listed):
-        def add_evaluated_point(
-            self, parameters: Any, value: Any, error: Any = False, pruned: Any = False, intermediate_values: Any = None
-        ) -> None:
+        def add_evaluated_point(self, parameters, value, error=False, pruned=False, intermediate_values=None):
             self.points = [*getattr(self, "points", []), (parameters, value, error, pruned)]
 
-    def ended(x: int, step: Transition, result: dict[str, Any]) -> Trial:
+    def ended(x, step, result):
         trial = Trial("train", config={"x": x})
         trial.move(step)
         if result:
@@ -303,12 +296,12 @@ def test_earlier_trials_become_points(caplog: pytest.LogCaptureFixture) -> None:
 # -- state ------------------------------------------------------------------------------------------------------------
 
 
-def wrapped() -> tuple[Recording, SearchGenerator]:
+def wrapped():
     searcher = Recording(metric="loss", mode="min")
     return searcher, suggesting(ConcurrencyLimiter(Repeater(searcher, 2), 3, batch=True), num_samples=8)
 
 
-def test_a_search_goes_on_from_its_files(tmp_path: Path) -> None:
+def test_a_search_goes_on_from_its_files(tmp_path):
     searcher, first = wrapped()
     ids = [trial.trial_id for trial in (first.next_trial(), first.next_trial(), first.next_trial()) if trial]
     assert first.next_trial() is None
@@ -329,7 +322,7 @@ def test_a_search_goes_on_from_its_files(tmp_path: Path) -> None:
     assert again.heard[-1] == ("complete", ids[0], {"loss": 2.0}, False)
 
 
-def test_a_plain_searcher_is_saved_and_restored(tmp_path: Path) -> None:
+def test_a_plain_searcher_is_saved_and_restored(tmp_path):
     searcher = Recording(metric="loss", mode="min")
     searcher.suggest("a")
     searcher.save(str(tmp_path / "file"))
@@ -343,9 +336,9 @@ def test_a_plain_searcher_is_saved_and_restored(tmp_path: Path) -> None:
         Recording().restore_from_dir(str(tmp_path))
 
 
-def test_a_searcher_without_save_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_searcher_without_save_is_left_out_with_a_warning(tmp_path, caplog):
     class Unsaved(Recording):
-        def save(self, checkpoint_path: str) -> None:
+        def save(self, checkpoint_path):
             raise NotImplementedError
 
     generator = suggesting(Unsaved())
@@ -355,11 +348,11 @@ def test_a_searcher_without_save_is_left_out_with_a_warning(tmp_path: Path, capl
 
 
 @pytest.mark.parametrize("error", [NotImplementedError, OSError])
-def test_a_state_that_could_not_be_written_leaves_no_file_and_the_older_one(tmp_path: Path, error: Any) -> None:
+def test_a_state_that_could_not_be_written_leaves_no_file_and_the_older_one(tmp_path, error):
     class Breaks(Recording):
         is_broken = False
 
-        def save(self, checkpoint_path: str) -> None:
+        def save(self, checkpoint_path):
             Path(checkpoint_path).write_text("half")
             if self.is_broken:
                 raise error("no space left")
@@ -377,7 +370,7 @@ def test_a_state_that_could_not_be_written_leaves_no_file_and_the_older_one(tmp_
     searcher.restore_from_dir(str(tmp_path))
 
 
-def test_a_state_fits_only_searchers_wrapped_alike() -> None:
+def test_a_state_fits_only_searchers_wrapped_alike():
     _, generator = wrapped()
     with pytest.raises(ValueError, match="wrapped as when it was saved"):
         suggesting(Recording()).set_state(generator.get_state())

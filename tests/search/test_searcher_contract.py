@@ -1,12 +1,8 @@
 """Our own searchers under the contract that authors of others subclass."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
-from minitune.search import AutoSearch, ConcurrencyLimiter, Repeater, Searcher, TPESearch
+from minitune.search import AutoSearch, ConcurrencyLimiter, Repeater, TPESearch
 from minitune.space.domains import choice, loguniform
 
 pytest.register_assert_rewrite("minitune.testing.searcher_contract")
@@ -17,14 +13,14 @@ from minitune.testing import SearcherContract  # noqa: E402 - its asserts are re
 class TestTPE(SearcherContract):
     learns = True
 
-    def make_searcher(self) -> Searcher:
+    def make_searcher(self):
         return TPESearch(n_initial_points=8)
 
 
 class TestAuto(SearcherContract):
     learns = True
 
-    def make_searcher(self) -> Searcher:
+    def make_searcher(self):
         return AutoSearch(n_initial_points=20)  # the contract compares the first 20 with later ones
 
 
@@ -33,10 +29,10 @@ class TestTPEBelowCategories(SearcherContract):
         "model": choice([{"kind": "linear", "l2": loguniform(1e-4, 1.0)}, {"kind": "tree", "depth": choice([1, 2, 3])}])
     }
 
-    def make_searcher(self) -> Searcher:
+    def make_searcher(self):
         return TPESearch(n_initial_points=8)
 
-    def loss_of(self, config: dict[str, Any]) -> float:
+    def loss_of(self, config):
         model = config["model"]
         return model["l2"] if model["kind"] == "linear" else 1 / model["depth"]
 
@@ -48,10 +44,10 @@ class Wrapper(SearcherContract):
 
 
 class TestLimiter(Wrapper):
-    def make_searcher(self) -> Searcher:
+    def make_searcher(self):
         return ConcurrencyLimiter(TPESearch(n_initial_points=8), max_concurrent=5)
 
 
 class TestRepeater(Wrapper):
-    def make_searcher(self) -> Searcher:
+    def make_searcher(self):
         return Repeater(TPESearch(n_initial_points=4), repeat=2)

@@ -1,10 +1,7 @@
 """ConcurrencyLimiter and Repeater."""
 
-from __future__ import annotations
-
 import logging
 import math
-from typing import Any
 
 import pytest
 from kit import Listed, Recording, all_trials, suggesting
@@ -16,12 +13,12 @@ from minitune.search.wrappers import TRIAL_INDEX
 # -- ConcurrencyLimiter -------------------------------------------------------------------------------------------
 
 
-def ask(searcher: Searcher, *trial_ids: str) -> list[str]:
+def ask(searcher, *trial_ids):
     """Ask once per id; returns those that got a suggestion."""
     return [trial_id for trial_id in trial_ids if isinstance(searcher.suggest(trial_id), dict)]
 
 
-CALLS: dict[str, tuple[Any, ...]] = {
+CALLS = {
     "set_search_properties": ("loss", "min", {"x": 1}),
     "set_max_concurrency": (3,),
     "set_seed": (7,),
@@ -43,11 +40,11 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_wrapper_passes_everything_on_and_returns_the_answer(name: str) -> None:
-    heard: list[Any] = []
+def test_a_wrapper_passes_everything_on_and_returns_the_answer(name):
+    heard = []
     inner = Searcher("loss", "max")
 
-    def hear(*given: Any, **named: Any) -> str:
+    def hear(*given, **named):
         heard.append((*given, *named.values()))
         return "the answer"
 
@@ -60,7 +57,7 @@ def test_a_wrapper_passes_everything_on_and_returns_the_answer(name: str) -> Non
     assert (wrapper.metric, wrapper.mode) == ("loss", "max")
 
 
-def test_a_plain_searcher_takes_metric_and_mode_once_and_no_space() -> None:
+def test_a_plain_searcher_takes_metric_and_mode_once_and_no_space():
     searcher = Searcher()
     assert not searcher.set_search_properties("loss", "min", {})
     assert not searcher.set_search_properties("other", "max", {})
@@ -69,13 +66,13 @@ def test_a_plain_searcher_takes_metric_and_mode_once_and_no_space() -> None:
     assert (searcher.own_space, list(searcher.first_points()), searcher.max_concurrent) == (None, [], 0)
 
 
-def test_a_refused_suggestion_is_a_failed_trial_unless_the_searcher_says_otherwise() -> None:
+def test_a_refused_suggestion_is_a_failed_trial_unless_the_searcher_says_otherwise():
     searcher = Recording()
     searcher.on_suggestion_refused("t")
     assert searcher.heard == [("complete", "t", None, True)]
 
 
-def test_limiter_bounds_open_suggestions() -> None:
+def test_limiter_bounds_open_suggestions():
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, 2)
     assert ask(limiter, "a", "b", "c") == ["a", "b"]
@@ -87,7 +84,7 @@ def test_limiter_bounds_open_suggestions() -> None:
     assert inner.completed() == ["b"]
 
 
-def test_paused_trials_do_not_count() -> None:
+def test_paused_trials_do_not_count():
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, 2)
     assert ask(limiter, "a", "b") == ["a", "b"]
@@ -105,7 +102,7 @@ def test_paused_trials_do_not_count() -> None:
     assert inner.completed() == ["c", "b", "d"]
 
 
-def test_a_batch_is_told_at_once_in_the_order_of_suggestion() -> None:
+def test_a_batch_is_told_at_once_in_the_order_of_suggestion():
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, 3, batch=True)
     assert ask(limiter, "a", "b", "c", "d") == ["a", "b", "c"]
@@ -139,7 +136,7 @@ def test_a_batch_is_told_at_once_in_the_order_of_suggestion() -> None:
         "a member that runs again before it closes stays in it",
     ],
 )
-def test_a_limiter_with_batches_follows_its_steps(limit: int, steps: str) -> None:
+def test_a_limiter_with_batches_follows_its_steps(limit, steps):
     """A step is what happens to a member, who of those that ask gets a suggestion, or whose ends were told so far."""
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, limit, batch=True)
@@ -158,7 +155,7 @@ def test_a_limiter_with_batches_follows_its_steps(limit: int, steps: str) -> Non
             {"pause": limiter.on_pause, "unpause": limiter.on_unpause}[verb](*names)
 
 
-def test_an_adopted_trial_is_the_first_of_a_batch() -> None:
+def test_an_adopted_trial_is_the_first_of_a_batch():
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, 2, batch=True)
     limiter.adopt("a", {"x": 0})
@@ -169,9 +166,9 @@ def test_an_adopted_trial_is_the_first_of_a_batch() -> None:
     assert inner.completed() == ["a", "b"]
 
 
-def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
+def test_a_batch_that_the_searcher_does_not_fill_closes():
     class Shy(Recording):
-        def suggest(self, trial_id: str) -> Any:
+        def suggest(self, trial_id):
             return None if trial_id == "b" else super().suggest(trial_id)
 
     inner = Shy()
@@ -186,7 +183,7 @@ def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
     assert inner.completed() == ["a", "c"]
 
 
-def test_a_limiter_does_not_count_a_searcher_that_suggests_nothing() -> None:
+def test_a_limiter_does_not_count_a_searcher_that_suggests_nothing():
     limiter = ConcurrencyLimiter(Listed(None, {"x": 1}), 1)
     assert limiter.suggest("a") is None
     assert limiter.suggest("a") == {"x": 1}
@@ -194,9 +191,9 @@ def test_a_limiter_does_not_count_a_searcher_that_suggests_nothing() -> None:
     assert limiter.suggest("b") == Searcher.FINISHED
 
 
-def test_a_searcher_that_limits_itself_is_left_alone() -> None:
+def test_a_searcher_that_limits_itself_is_left_alone():
     class Own(Recording):
-        def set_max_concurrency(self, max_concurrent: int) -> bool:
+        def set_max_concurrency(self, max_concurrent):
             self.own_limit = max_concurrent
             return True
 
@@ -210,7 +207,7 @@ def test_a_searcher_that_limits_itself_is_left_alone() -> None:
     assert inner.own_limit == 5
 
 
-def test_the_limit_can_be_changed() -> None:
+def test_the_limit_can_be_changed():
     limiter = ConcurrencyLimiter(Recording(), 1)
     assert limiter.set_max_concurrency(2) is True
     assert ask(limiter, "a", "b", "c") == ["a", "b"]
@@ -223,7 +220,7 @@ def test_the_limit_can_be_changed() -> None:
         (lambda: Repeater(Recording(), 0), "repeat must be an int >= 1, but got 0"),
     ],
 )
-def test_bad_numbers_are_refused(make: Any, text: str) -> None:
+def test_bad_numbers_are_refused(make, text):
     with pytest.raises(ValueError, match=text):
         make()
 
@@ -231,7 +228,7 @@ def test_bad_numbers_are_refused(make: Any, text: str) -> None:
 # -- Repeater -----------------------------------------------------------------------------------------------------
 
 
-def test_a_suggestion_is_repeated_and_the_mean_is_told_once() -> None:
+def test_a_suggestion_is_repeated_and_the_mean_is_told_once():
     inner = Recording(metric="loss", mode="min")
     repeater = Repeater(inner, 3)
     suggested = [repeater.suggest(f"t{i}") for i in range(6)]
@@ -248,7 +245,7 @@ def test_a_suggestion_is_repeated_and_the_mean_is_told_once() -> None:
     assert inner.completed() == ["t0"]
 
 
-def test_failed_trials_and_nans_take_no_part_in_the_mean() -> None:
+def test_failed_trials_and_nans_take_no_part_in_the_mean():
     inner = Recording(metric="loss", mode="min")
     repeater = Repeater(inner, 5)
     for i in range(5):
@@ -262,7 +259,7 @@ def test_failed_trials_and_nans_take_no_part_in_the_mean() -> None:
     assert inner.heard[1:] == [("complete", "t0", {"loss": 3.0}, False)]
 
 
-def test_a_group_without_any_value_is_nan_and_failed_if_all_have_failed() -> None:
+def test_a_group_without_any_value_is_nan_and_failed_if_all_have_failed():
     for error in (True, False):
         inner = Recording(metric="loss", mode="min")
         repeater = Repeater(inner, 2)
@@ -274,7 +271,7 @@ def test_a_group_without_any_value_is_nan_and_failed_if_all_have_failed() -> Non
         assert told is error
 
 
-def test_several_objectives_have_a_mean_each() -> None:
+def test_several_objectives_have_a_mean_each():
     inner = Recording(metric=["a", "b"], mode=["min", "max"])
     repeater = Repeater(inner, 2)
     for i in range(2):
@@ -283,7 +280,7 @@ def test_several_objectives_have_a_mean_each() -> None:
     assert inner.heard[-1] == ("complete", "t0", {"a": 0.5, "b": 5.0}, False)
 
 
-def test_trials_of_a_group_share_nothing() -> None:
+def test_trials_of_a_group_share_nothing():
     repeater = Repeater(Listed({"deep": [1]}), 2, set_index=False)
     first, second = repeater.suggest("a"), repeater.suggest("b")
     assert first == second == {"deep": [1]}
@@ -292,16 +289,16 @@ def test_trials_of_a_group_share_nothing() -> None:
     assert second == {"deep": [1]}
 
 
-def test_an_adopted_configuration_is_repeated_as_it_was() -> None:
+def test_an_adopted_configuration_is_repeated_as_it_was():
     repeater = Repeater(Recording(), 2)
     config = {"x": 0, "deep": {"a": [1]}, TRIAL_INDEX: 0}
     repeater.adopt("a", config)
-    config["deep"]["a"].append(2)  # type: ignore[index]  # a dict
+    config["deep"]["a"].append(2)
     assert repeater.suggest("b") == {"x": 0, "deep": {"a": [1]}, TRIAL_INDEX: 1}
     assert repeater.suggest("c") == {"x": 1, TRIAL_INDEX: 0}
 
 
-def test_num_samples_counts_trials_and_a_leftover_group_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_num_samples_counts_trials_and_a_leftover_group_is_ignored(caplog):
     caplog.set_level(logging.WARNING, logger="minitune")
     inner = Recording()
     generator = suggesting(Repeater(inner, 3), num_samples=7)
@@ -314,14 +311,14 @@ def test_num_samples_counts_trials_and_a_leftover_group_is_ignored(caplog: pytes
     assert not caplog.records
 
 
-def test_a_groups_index_shows_in_tag_and_parameters() -> None:
+def test_a_groups_index_shows_in_tag_and_parameters():
     trial = suggesting(Repeater(Recording(), 2)).next_trial()
     assert trial is not None
     assert trial.config == {"x": 0, "__trial_index__": 0}
     assert trial.evaluated_params == {"x": 0, "__trial_index__": 0}
 
 
-def test_group_is_paused_when_its_remaining_trials_are() -> None:
+def test_group_is_paused_when_its_remaining_trials_are():
     inner = Recording(metric="loss")
     repeater = Repeater(inner, 3)
     for i in range(3):
@@ -340,7 +337,7 @@ def test_group_is_paused_when_its_remaining_trials_are() -> None:
     assert inner.heard[2:] == [("pause", "t0"), ("complete", "t0", {"loss": 2.0}, False)]
 
 
-def test_a_limiter_within_a_repeater_counts_groups() -> None:
+def test_a_limiter_within_a_repeater_counts_groups():
     inner = Recording(metric="loss")
     repeater = Repeater(ConcurrencyLimiter(inner, 1), 2)
     assert ask(repeater, "a", "b", "c") == ["a", "b"]
@@ -352,9 +349,9 @@ def test_a_limiter_within_a_repeater_counts_groups() -> None:
     assert inner.heard[-1] == ("complete", "a", {"loss": 2.0}, False)
 
 
-def test_a_searcher_adopts_the_first_trial_of_a_group_without_its_index() -> None:
+def test_a_searcher_adopts_the_first_trial_of_a_group_without_its_index():
     class Adopting(Recording):
-        def adopt(self, trial_id: str, config: Any) -> None:
+        def adopt(self, trial_id, config):
             self.heard.append(("adopt", trial_id, dict(config)))
 
     inner = Adopting(metric="loss", mode="min")

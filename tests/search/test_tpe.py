@@ -1,12 +1,8 @@
 """TPESearch: it finds good values in every kind of space, and nothing that trials do throws it off."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +19,11 @@ from minitune.space.domains import fits
 Config = dict[str, Any]
 
 
-def search(searched: Any, **kwargs: Any) -> TPESearch:
+def search(searched, **kwargs):
     return TPESearch(searched, **{"metric": "loss", "mode": "min", "seed": 1, **kwargs})
 
 
-def play(
-    searcher: TPESearch, function: Callable[[Config], Any], count: int, first: int = 0
-) -> list[tuple[Config, Any]]:
+def play(searcher, function, count, first=0):
     """Try so many configurations, one after the other."""
     played = []
     for number in range(first, first + count):
@@ -41,11 +35,11 @@ def play(
     return played
 
 
-def best(played: list[tuple[Config, Any]]) -> float:
+def best(played):
     return float(min(value for _, value in played))
 
 
-def sphere(config: Config) -> float:
+def sphere(config):
     return float(sum((value - 0.3) ** 2 for value in config.values()))
 
 
@@ -55,7 +49,7 @@ SQUARE = {"x": domains.uniform(0, 1), "y": domains.uniform(0, 1), "z": domains.u
 # -- quality -----------------------------------------------------------------------------------------------------------
 
 
-def test_tpe_is_far_better_than_chance() -> None:
+def test_tpe_is_far_better_than_chance():
     found, by_chance = [], []
     for seed in range(5):
         found.append(best(play(search(SQUARE, seed=seed), sphere, 60)))
@@ -84,11 +78,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_domain_is_searched_and_never_left(name: str) -> None:
+def test_every_kind_of_domain_is_searched_and_never_left(name):
     domain, target = KINDS[name]
     is_log = "log" in name
 
-    def distance(config: Config) -> float:
+    def distance(config):
         return abs(math.log(config["x"] / target)) if is_log else abs(config["x"] - target)
 
     played = play(search({"x": domain, "other": domains.uniform(0, 1)}), distance, 50)
@@ -119,7 +113,7 @@ TREE = {
 }
 
 
-def tree_loss(config: Config) -> float:
+def tree_loss(config):
     model = config["model"]
     loss = abs(math.log10(config["lr"]) + 2) + abs(config["layers"][1] - 0.5)
     if model == "linear":
@@ -129,7 +123,7 @@ def tree_loss(config: Config) -> float:
     return loss + abs(math.log10(model["c"]) - 1) + (model["kernel"] == "rbf") * 0.5
 
 
-def test_parameters_below_a_category_are_there_only_with_it() -> None:
+def test_parameters_below_a_category_are_there_only_with_it():
     played = play(search(TREE), tree_loss, 80)
 
     assert all(fits(TREE, config) and config["constant"] == "kept" for config, _ in played)
@@ -146,9 +140,7 @@ FINITE = {
 
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
-def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(
-    kind: type[TPESearch], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(kind, caplog):
     searcher = kind(FINITE, metric="loss", mode="min", seed=1, n_initial_points=5)
 
     played = play(searcher, lambda config: config["b"] + (config["a"] == "c"), 60)
@@ -159,7 +151,7 @@ def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(
     assert caplog.text.count("all 60 configurations of the search space have been tried") == 1
 
 
-INFINITE: dict[str, tuple[Any, Any]] = {
+INFINITE = {
     "edge": ({"x": domains.uniform(0, 1)}, lambda config: config["x"]),
     "corner": (
         {"x": domains.uniform(0, 1), "y": domains.loguniform(1e-3, 1)},
@@ -178,7 +170,7 @@ INFINITE: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("name", INFINITE)
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch, TuneBOHB])
-def test_in_an_infinite_space_nothing_is_tried_twice(kind: Any, name: str) -> None:
+def test_in_an_infinite_space_nothing_is_tried_twice(kind, name):
     space, function = INFINITE[name]
     searcher = kind(space, metric="loss", mode="min", seed=3)
     if name == "edge":
@@ -191,7 +183,7 @@ def test_in_an_infinite_space_nothing_is_tried_twice(kind: Any, name: str) -> No
         assert {"x": 0.0} not in [config for config, _ in played]
 
 
-def test_the_best_of_two_earlier_runs_is_tried_once(tmp_path: Path) -> None:
+def test_the_best_of_two_earlier_runs_is_tried_once(tmp_path):
     space = {"x": domains.uniform(0, 1)}
     earlier = []
     for name in ("one", "two"):
@@ -207,12 +199,12 @@ def test_the_best_of_two_earlier_runs_is_tried_once(tmp_path: Path) -> None:
     assert len(set(tried)) == 12
 
 
-def report_x(config: Any) -> None:
+def report_x(config):
     report({"loss": config["x"]})
 
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
-def test_all_of_a_finite_space_is_proposed_while_others_run(kind: type[TPESearch]) -> None:
+def test_all_of_a_finite_space_is_proposed_while_others_run(kind):
     space = {"n": domains.lograndint(1, 13), "x": domains.quniform(0.1, 0.3, 0.1)}
     searcher = kind(space, metric="loss", mode="min", seed=2)
     searcher.add_evaluated_point({"n": 3}, 1.0)  # only a part of a configuration, so none is used up by it
@@ -222,7 +214,7 @@ def test_all_of_a_finite_space_is_proposed_while_others_run(kind: type[TPESearch
     assert len({repr(config) for config in proposed}) == 36
 
 
-def test_the_rest_of_a_finite_space_is_tried_in_the_order_of_its_promise() -> None:
+def test_the_rest_of_a_finite_space_is_tried_in_the_order_of_its_promise():
     space = {f"x{number}": domains.randint(0, 6) for number in range(2)}
     searcher = search(space)
     for index in range(36):
@@ -234,7 +226,7 @@ def test_the_rest_of_a_finite_space_is_tried_in_the_order_of_its_promise() -> No
     assert sum(values[:6]) < sum(values[6:])
 
 
-def test_a_space_without_parameters_is_suggested_as_it_is() -> None:
+def test_a_space_without_parameters_is_suggested_as_it_is():
     played = play(search({"x": 1, "f": {"y": [2]}}), lambda config: 1.0, 15)
 
     assert all(config == {"x": 1, "f": {"y": [2]}} for config, _ in played)
@@ -243,25 +235,25 @@ def test_a_space_without_parameters_is_suggested_as_it_is() -> None:
 # -- what trials do ----------------------------------------------------------------------------------------------------
 
 
-def test_running_trials_keep_others_away() -> None:
+def test_running_trials_keep_others_away():
     searcher = search({"x": domains.uniform(0, 1)})
     play(searcher, lambda config: abs(config["x"] - 0.5), 30)
 
-    together = [float(searcher.suggest(f"p{number}")["x"]) for number in range(12)]  # type: ignore[index,call-overload]
+    together = [float(searcher.suggest(f"p{number}")["x"]) for number in range(12)]
 
     assert len(set(together)) == 12
     assert statistics.pstdev(together) > 0.02
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "text", math.inf])
-def test_a_bad_value_counts_as_the_worst(bad: Any) -> None:
+def test_a_bad_value_counts_as_the_worst(bad):
     played = play(search(SQUARE), lambda config: bad if config["x"] > 0.5 else sphere(config), 60)
 
     assert sum(config["x"] > 0.5 for config, _ in played[-20:]) <= 8
     assert min(value for _, value in played if isinstance(value, float) and math.isfinite(value)) < 0.03
 
 
-def test_failures_count_as_the_worst_also_if_all_fail() -> None:
+def test_failures_count_as_the_worst_also_if_all_fail():
     searcher = search(SQUARE)
     for number in range(40):
         config = searcher.suggest(f"t{number}")
@@ -272,7 +264,7 @@ def test_failures_count_as_the_worst_also_if_all_fail() -> None:
     assert fits(SQUARE, searcher.suggest("next"))
 
 
-def test_a_trial_that_ends_without_a_result_counts_with_its_last_one() -> None:
+def test_a_trial_that_ends_without_a_result_counts_with_its_last_one():
     told, silent = search(SQUARE), search(SQUARE)
     for number in range(30):
         for searcher in (told, silent):
@@ -290,7 +282,7 @@ def test_a_trial_that_ends_without_a_result_counts_with_its_last_one() -> None:
     assert told.suggest("next") == silent.suggest("next")
 
 
-def test_a_trial_that_never_ran_is_forgotten() -> None:
+def test_a_trial_that_never_ran_is_forgotten():
     searcher = search(SQUARE)
     for number in range(30):
         searcher.suggest(f"t{number}")
@@ -300,7 +292,7 @@ def test_a_trial_that_never_ran_is_forgotten() -> None:
     searcher.on_trial_complete("unknown", {"loss": 1.0})
 
 
-def test_a_name_that_is_used_again_stands_for_a_new_trial() -> None:
+def test_a_name_that_is_used_again_stands_for_a_new_trial():
     searcher = search(SQUARE)
     for _ in range(30):
         searcher.suggest("again")
@@ -311,7 +303,7 @@ def test_a_name_that_is_used_again_stands_for_a_new_trial() -> None:
     assert searcher.get_state()["live"] == {}
 
 
-def test_a_trial_whose_name_is_used_again_counts_with_its_last_value() -> None:
+def test_a_trial_whose_name_is_used_again_counts_with_its_last_value():
     renamed, again = search(SQUARE), search(SQUARE)
     for number in range(30):
         for searcher, name in ((renamed, f"t{number}"), (again, "again")):
@@ -327,7 +319,7 @@ def test_a_trial_whose_name_is_used_again_counts_with_its_last_value() -> None:
 # -- points, warm start, state -----------------------------------------------------------------------------------------
 
 
-def test_points_come_first_and_are_completed(caplog: pytest.LogCaptureFixture) -> None:
+def test_points_come_first_and_are_completed(caplog):
     points = [
         {"lr": 0.5, "layers": [3, 0.25]},
         {"lr": 0.5, "layers": [3, 0.25]},
@@ -347,12 +339,12 @@ def test_points_come_first_and_are_completed(caplog: pytest.LogCaptureFixture) -
     assert "lr=7.0 lies outside of (0.0001, 1.0)" in caplog.text
 
 
-def test_a_point_with_an_unknown_parameter_is_refused() -> None:
+def test_a_point_with_an_unknown_parameter_is_refused():
     with pytest.raises(ValueError, match="got 'rate'"):
         search(TREE, points_to_evaluate=[{"rate": 1}])
 
 
-def test_evaluated_points_are_learned_from_before_the_space_is_known_too() -> None:
+def test_evaluated_points_are_learned_from_before_the_space_is_known_too():
     rng = random.Random(0)
     configs = [{name: rng.random() for name in SQUARE} for _ in range(60)]
     early, late = TPESearch(metric="loss", mode="min", seed=1), search(SQUARE)
@@ -368,10 +360,10 @@ def test_evaluated_points_are_learned_from_before_the_space_is_known_too() -> No
     suggested = [searcher.suggest("t") for searcher in (early, late)]
 
     assert suggested[0] == suggested[1]
-    assert sphere(suggested[0]) < 0.15  # type: ignore[arg-type]
+    assert sphere(suggested[0]) < 0.15
 
 
-def test_trials_of_an_earlier_run_are_learned_from(tmp_path: Path) -> None:
+def test_trials_of_an_earlier_run_are_learned_from(tmp_path):
     earlier = run(tmp_path, TPESearch(seed=2), 25)
     searcher = search(SQUARE)
 
@@ -381,7 +373,7 @@ def test_trials_of_an_earlier_run_are_learned_from(tmp_path: Path) -> None:
     assert best(play(searcher, sphere, 10)) < 0.05
 
 
-def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path: Path) -> None:
+def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path):
     searcher = search(SQUARE)
     play(searcher, sphere, 20)
     searcher.save(str(tmp_path / "state"))
@@ -392,7 +384,7 @@ def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path: Path
     assert restored.suggest("next") == searcher.suggest("next")
 
 
-def test_a_searcher_that_goes_on_gives_each_point_once() -> None:
+def test_a_searcher_that_goes_on_gives_each_point_once():
     points = [{"x": 0.1}, {"x": 0.2}, {"x": 0.3}]
     first, second = (search({"x": domains.uniform(0, 1)}, points_to_evaluate=points) for _ in range(2))
     assert first.suggest("a") == points[0]
@@ -401,8 +393,8 @@ def test_a_searcher_that_goes_on_gives_each_point_once() -> None:
     assert [second.suggest(name) for name in "bc"] == points[1:]
 
 
-def test_a_seed_fixes_everything() -> None:
-    def of(seed: int | None, given: int) -> list[tuple[Config, Any]]:
+def test_a_seed_fixes_everything():
+    def of(seed, given):
         searcher = search(TREE, seed=seed)
         searcher.set_seed(given)
         return play(searcher, tree_loss, 25)
@@ -414,8 +406,8 @@ def test_a_seed_fixes_everything() -> None:
 # -- several objectives ------------------------------------------------------------------------------------------------
 
 
-def test_several_objectives_are_traded_off() -> None:
-    def front_of(searched: list[Config]) -> float:
+def test_several_objectives_are_traded_off():
+    def front_of(searched):
         """How far from the front, the diagonal x = y with 0 < x < 1, in the mean of the last 30."""
         return statistics.mean(abs(config["x"] - config["y"]) for config in searched[-30:])
 
@@ -434,7 +426,7 @@ def test_several_objectives_are_traded_off() -> None:
     assert statistics.mean(config["x"] + config["y"] for config in tried[-30:]) < 2.2
 
 
-def test_a_trial_that_lacks_one_of_several_values_is_worst() -> None:
+def test_a_trial_that_lacks_one_of_several_values_is_worst():
     searcher = search(SQUARE, metric=["a", "b"], mode=["min", "min"])
     for number in range(30):
         config = searcher.suggest(f"t{number}")
@@ -447,7 +439,7 @@ def test_a_trial_that_lacks_one_of_several_values_is_worst() -> None:
 # -- trials of different lengths ---------------------------------------------------------------------------------------
 
 
-def unequal(early_stop: Any) -> float:
+def unequal(early_stop):
     """Where the next x lies after short trials with good values at large x, long ones with small values at small x."""
     searcher = search({"x": domains.uniform(0, 1)}, early_stop=early_stop, n_initial_points=40)
     for number in range(60):
@@ -459,7 +451,7 @@ def unequal(early_stop: Any) -> float:
             value = 0.1 + abs(x - 0.75) if x > 0.5 else 5 + abs(x - 0.25) - step / 10
             searcher.on_trial_result(f"t{number}", {"loss": value, "training_iteration": step})
         searcher.on_trial_complete(f"t{number}", {"loss": value, "training_iteration": steps})
-    return statistics.median(float(searcher.suggest(f"n{number}")["x"]) for number in range(9))  # type: ignore[index,call-overload]
+    return statistics.median(float(searcher.suggest(f"n{number}")["x"]) for number in range(9))
 
 
 @pytest.mark.parametrize(
@@ -472,16 +464,16 @@ def unequal(early_stop: Any) -> float:
         (lambda rows: rows[-1][1] - 10 * len(rows), True),
     ],
 )
-def test_trials_of_different_lengths_compare_by_the_policy(early_stop: Any, is_deep: bool) -> None:
+def test_trials_of_different_lengths_compare_by_the_policy(early_stop, is_deep):
     assert (unequal(early_stop) < 0.5) == is_deep
 
 
-def curve(config: Config) -> list[tuple[Config, float]]:
+def curve(config):
     return [({"loss": sphere(config) + 1 / epoch}, 1.0) for epoch in range(1, 28)]
 
 
 @pytest.mark.parametrize("scheduler", [ASHAScheduler, HyperBandForBOHB])
-def test_tpe_works_with_schedulers_that_stop_trials(scheduler: Any) -> None:
+def test_tpe_works_with_schedulers_that_stop_trials(scheduler):
     config = TuneConfig(
         metric="loss",
         mode="min",
@@ -500,11 +492,11 @@ def test_tpe_works_with_schedulers_that_stop_trials(scheduler: Any) -> None:
 # -- through the tuner -------------------------------------------------------------------------------------------------
 
 
-def train(config: Config) -> None:
+def train(config):
     report({"loss": sphere(config)})
 
 
-def run(path: Path, search_alg: Any, num_samples: int, **kwargs: Any) -> Any:
+def run(path, search_alg, num_samples, **kwargs):
     tune = {"metric": "loss", "mode": "min", "num_samples": num_samples, "seed": 1, "executor": "inline", **kwargs}
     return Tuner(
         train,
@@ -517,7 +509,7 @@ def run(path: Path, search_alg: Any, num_samples: int, **kwargs: Any) -> Any:
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
-def test_missing_arguments_are_named() -> None:
+def test_missing_arguments_are_named():
     with pytest.raises(ValueError, match="no search space"):
         TPESearch(metric="loss", mode="min").suggest("t")
     with pytest.raises(ValueError, match="needs a metric and a mode"):
@@ -532,8 +524,8 @@ def test_missing_arguments_are_named() -> None:
 
 
 @pytest.mark.parametrize(("stops_early", "policy"), [(False, "last"), (True, "rung")])
-def test_the_comparison_of_trials_follows_from_the_scheduler(stops_early: bool, policy: str) -> None:
-    def values(early_stop: str | None) -> list[float]:
+def test_the_comparison_of_trials_follows_from_the_scheduler(stops_early, policy):
+    def values(early_stop):
         tune_config = TuneConfig(
             metric="loss",
             mode="min",
@@ -558,7 +550,7 @@ def test_the_comparison_of_trials_follows_from_the_scheduler(stops_early: bool, 
 # -- what counts of a trial --------------------------------------------------------------------------------------------
 
 
-def next_after(first: Any, *events: tuple[Any, ...], **options: Any) -> Any:
+def next_after(first, *events, **options):
     """What is suggested after twelve trials and a last one, to which these events happen; `first` is its first loss."""
     searcher = search(SQUARE, **options)
     play(searcher, sphere, 12)
@@ -572,7 +564,7 @@ def next_after(first: Any, *events: tuple[Any, ...], **options: Any) -> Any:
 BETTER = {"loss": -2.0, "training_iteration": 2}
 
 
-def test_a_trial_counts_with_its_last_value_while_it_is_paused_and_only_then() -> None:
+def test_a_trial_counts_with_its_last_value_while_it_is_paused_and_only_then():
     runs = next_after(-1.0)
     paused = next_after(-1.0, ("on_pause",))
 
@@ -581,15 +573,15 @@ def test_a_trial_counts_with_its_last_value_while_it_is_paused_and_only_then() -
     assert next_after(-1.0, ("on_pause",), ("on_trial_result", BETTER)) == runs
 
 
-def test_a_trial_that_has_failed_is_the_worst_whatever_it_has_reported() -> None:
+def test_a_trial_that_has_failed_is_the_worst_whatever_it_has_reported():
     failed = next_after(-1.0, ("on_trial_complete", None, True))
 
     assert failed == next_after(math.nan, ("on_trial_complete", None, True))
     assert failed != next_after(-1.0, ("on_trial_complete", None))
 
 
-def test_the_model_is_used_when_enough_trials_have_ended() -> None:
-    def after(count: int, factor: float) -> Any:
+def test_the_model_is_used_when_enough_trials_have_ended():
+    def after(count, factor):
         searcher = search(SQUARE, n_initial_points=5)
         play(searcher, lambda config: factor * config["x"], count)
         return searcher.suggest("next")
@@ -598,7 +590,7 @@ def test_the_model_is_used_when_enough_trials_have_ended() -> None:
     assert after(5, 1) != after(5, -1)
 
 
-def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared() -> None:
+def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared():
     searcher = search(SQUARE)
     searcher.suggest("t")
     for step, info in (
@@ -616,7 +608,7 @@ def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared() -> Non
     assert other.get_state()["ended"][0]["rows"] == {3.0: 2.0}  # it knows that there are rungs
 
 
-def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one() -> None:
+def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one():
     searcher = search(SQUARE, early_stop="rung")
     searcher.suggest("t")
     for result in ({"loss": 3.0, "training_iteration": 0}, {"loss": 2.0}, {"loss": 1.0, "training_iteration": 5}, {}):
@@ -635,9 +627,7 @@ def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one(
         ({"value": None}, 1, None, {1: None}),
     ],
 )
-def test_a_known_point_has_the_steps_of_its_intermediate_values(
-    arguments: dict[str, Any], step: int, value: Any, rows: dict[int, Any]
-) -> None:
+def test_a_known_point_has_the_steps_of_its_intermediate_values(arguments, step, value, rows):
     searcher = search(SQUARE)
     searcher.add_evaluated_point({"x": 0.5, "y": 0.5, "z": 0.5}, **arguments)
 
@@ -645,18 +635,18 @@ def test_a_known_point_has_the_steps_of_its_intermediate_values(
     assert (known["step"], known["value"], known["rows"]) == (step, value, rows)
 
 
-def test_a_trial_that_changes_its_configuration_changes_no_point() -> None:
+def test_a_trial_that_changes_its_configuration_changes_no_point():
     space = {"x": domains.uniform(0, 1), "layers": [1, 2], "deep": {"list": [1]}}
-    points: list[dict[str, Any]] = [{"x": 0.5, "layers": [3], "deep": {"list": [4]}}] * 2
+    points = [{"x": 0.5, "layers": [3], "deep": {"list": [4]}}] * 2
     searcher = search(space, points_to_evaluate=points)
-    first: Any = searcher.suggest("0")
+    first = searcher.suggest("0")
     first["layers"].append(0)
     first["deep"]["list"].clear()
 
     assert searcher.suggest("1") == points[0] == {"x": 0.5, "layers": [3], "deep": {"list": [4]}}
 
 
-def test_without_a_seed_each_searcher_draws_its_own_values() -> None:
+def test_without_a_seed_each_searcher_draws_its_own_values():
     first, second = (TPESearch(SQUARE, metric="loss", mode="min").suggest("t") for _ in range(2))
 
     assert first != second

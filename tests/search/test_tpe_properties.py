@@ -1,9 +1,6 @@
 """What holds for TPESearch in every space, whatever becomes of the trials."""
 
-from __future__ import annotations
-
 import random
-from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -23,9 +20,7 @@ VALUES = st.one_of(st.floats(), st.none(), st.text(max_size=1), st.integers(-5, 
     st.sampled_from([None, "last", "depth", "rung", len]),
     st.integers(1, 2),
 )
-def test_tpe_never_fails_and_never_leaves_the_space(
-    searched: Any, seed: int, values: list[Any], early_stop: Any, objectives: int
-) -> None:
+def test_tpe_never_fails_and_never_leaves_the_space(searched, seed, values, early_stop, objectives):
     rng = random.Random(seed)
     names = ["a", "b"][:objectives]
     searcher = TPESearch(
@@ -37,7 +32,7 @@ def test_tpe_never_fails_and_never_leaves_the_space(
         early_stop=None if objectives > 1 else early_stop,
         seed=seed,
     )
-    live: list[str] = []
+    live = []
     for number in range(25):
         config = searcher.suggest(f"t{number}")
         assert fits(searched, config)

@@ -1,15 +1,11 @@
 """Searches that learn from earlier runs."""
 
-from __future__ import annotations
-
 import functools
 import math
 import pickle
 import shutil
 import statistics
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import cut, fit, resume, run_path
@@ -27,25 +23,25 @@ SPACE = {
 GOAL = {"metric": "loss", "mode": "min"}
 
 
-def bowl(config: dict[str, Any], move: float = 0.0) -> float:
+def bowl(config, move=0.0):
     far = (config["x"] - 0.7 - move) ** 2 + (config["y"] - 0.2 + move) ** 2 + (math.log10(config["lr"]) + 3) ** 2 / 16
     return float(far + 0.2 * (config["kind"] != "b"))
 
 
-def near(config: dict[str, Any]) -> float:
+def near(config):
     """A bowl whose best place is not far away."""
     return bowl(config, 0.05)
 
 
 @functools.cache
-def earlier(function: Callable[[dict[str, Any]], float], seed: int = 0, trials: int = 40) -> EarlierRun:
+def earlier(function, seed=0, trials=40):
     study = Study(SPACE, "tpe", mode="min", num_samples=trials, seed=1000 + seed)
     while (config := study.ask()) is not None:
         study.tell(config, function(config))
     return EarlierRun("before", [(one.config, {"loss": one.metrics["_metric"]}) for one in study.history])
 
 
-def best_at(searcher: TPESearch, runs: list[EarlierRun], counts: tuple[int, ...]) -> list[float]:
+def best_at(searcher, runs, counts):
     searcher.set_search_properties("loss", "min", SPACE)
     if runs:
         searcher.learn_from(runs)
@@ -58,19 +54,19 @@ def best_at(searcher: TPESearch, runs: list[EarlierRun], counts: tuple[int, ...]
     return [min(values[:count]) for count in counts]
 
 
-def share_won(ours: list[float], theirs: list[float]) -> float:
+def share_won(ours, theirs):
     return statistics.mean((a < b) + 0.5 * (a == b) for a in ours for b in theirs)
 
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
-def test_a_like_task_helps_from_the_first_trials_on(kind: type[TPESearch]) -> None:
+def test_a_like_task_helps_from_the_first_trials_on(kind):
     cold = [best_at(kind(seed=seed), [], (5, 12)) for seed in range(12)]
     warm = [best_at(kind(seed=seed), [earlier(near, seed)], (5, 12)) for seed in range(12)]
     for number, least in enumerate((0.9, 0.7)):
         assert share_won([run[number] for run in warm], [run[number] for run in cold]) > least
 
 
-def test_the_first_trials_are_the_best_ones_of_the_earlier_runs() -> None:
+def test_the_first_trials_are_the_best_ones_of_the_earlier_runs():
     runs = [earlier(bowl), earlier(near)]
     study = TPESearch(SPACE, seed=3, **GOAL)
     study.learn_from(runs)
@@ -78,7 +74,7 @@ def test_the_first_trials_are_the_best_ones_of_the_earlier_runs() -> None:
         assert study.suggest(str(number)) == pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
 
 
-def test_points_to_evaluate_come_before_points_of_earlier_runs() -> None:
+def test_points_to_evaluate_come_before_points_of_earlier_runs():
     run = earlier(bowl)
     best = pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
     search = TPESearch(SPACE, points_to_evaluate=[{"x": 0.25}], seed=0, **GOAL)
@@ -91,7 +87,7 @@ def test_points_to_evaluate_come_before_points_of_earlier_runs() -> None:
     assert third != best
 
 
-def test_an_earlier_run_without_a_finite_value_at_a_trial_has_this_trial_last() -> None:
+def test_an_earlier_run_without_a_finite_value_at_a_trial_has_this_trial_last():
     space = {"x": tune.uniform(0, 1)}
     tried = [({"x": 0.3}, {"loss": math.nan}), ({"x": 0.4}, {"loss": -math.inf}), ({"x": 0.6}, {"loss": 5.0})]
     search = TPESearch(space, seed=0, **GOAL)
@@ -99,7 +95,7 @@ def test_an_earlier_run_without_a_finite_value_at_a_trial_has_this_trial_last() 
     assert search.suggest("a") == pytest.approx({"x": 0.6})
 
 
-def test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside() -> None:
+def test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside():
     space = {"x": tune.uniform(0, 0.9), "y": tune.uniform(0, 1)}
     search = TPESearch(space, seed=0, **GOAL)
     tried = [({"x": 0.95, "y": 0.1}, {"loss": 0.0}), ({"x": 0.5, "y": 0.3}, {"loss": 1.0})]
@@ -107,7 +103,7 @@ def test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside()
     assert search.suggest("a") == pytest.approx(tried[1][0])
 
 
-def test_a_saved_search_does_not_repeat_the_first_point_of_its_warm_start() -> None:
+def test_a_saved_search_does_not_repeat_the_first_point_of_its_warm_start():
     whole, later = TPESearch(SPACE, seed=3, **GOAL), TPESearch(SPACE, seed=4, **GOAL)
     for study in (whole, later):
         study.learn_from([earlier(bowl)])
@@ -116,14 +112,14 @@ def test_a_saved_search_does_not_repeat_the_first_point_of_its_warm_start() -> N
     assert [later.suggest(name) for name in "bcd"] == [whole.suggest(name) for name in "bcd"]
 
 
-def test_max_means_the_largest() -> None:
+def test_max_means_the_largest():
     run = EarlierRun("r", [({"x": 0.1}, {"gain": 1.0}), ({"x": 0.9}, {"gain": 2.0}), ({"x": 0.5}, None)])
     searcher = TPESearch({"x": tune.uniform(0, 1)}, metric="gain", mode="max", seed=0)
     searcher.learn_from([run])
     assert searcher.suggest("a") == pytest.approx({"x": 0.9})
 
 
-def test_a_search_learns_from_a_space_that_shares_some_parameters() -> None:
+def test_a_search_learns_from_a_space_that_shares_some_parameters():
     space = {"x": tune.uniform(0, 0.9), "new": tune.uniform(5, 6), "kind": tune.choice(["b", "d"])}
     searcher = TPESearch(space, seed=0, **GOAL)
     searcher.learn_from([earlier(bowl)])  # those with x > 0.9 or another kind do not fit
@@ -139,7 +135,7 @@ def test_a_search_learns_from_a_space_that_shares_some_parameters() -> None:
 
 
 @pytest.mark.parametrize("fixed", [tune.uniform(2, 2), tune.randint(2, 3), tune.choice([2])])
-def test_a_parameter_with_a_single_value_is_no_obstacle(fixed: Any) -> None:
+def test_a_parameter_with_a_single_value_is_no_obstacle(fixed):
     tried = [({"x": x / 20, "c": 2}, {"loss": abs(x / 20 - 0.3)}) for x in range(20)]
     searcher = TPESearch({"x": tune.uniform(0, 1), "c": fixed}, seed=0, **GOAL)
     searcher.learn_from([EarlierRun("before", tried)])
@@ -151,7 +147,7 @@ def test_a_parameter_with_a_single_value_is_no_obstacle(fixed: Any) -> None:
     assert searcher.suggest("next") is not None
 
 
-def test_in_a_finite_space_the_best_one_is_tried_again_and_then_what_is_new() -> None:
+def test_in_a_finite_space_the_best_one_is_tried_again_and_then_what_is_new():
     space = {"n": tune.choice([1, 2, 3, 4])}
     run = EarlierRun("r", [({"n": n}, {"loss": float(n)}) for n in (4, 3, 2)])
     study = Study(space, TPESearch(seed=0, **GOAL), num_samples=4, on_duplicate="resample", warm_start=[run])
@@ -166,17 +162,17 @@ def test_in_a_finite_space_the_best_one_is_tried_again_and_then_what_is_new() ->
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-def train(config: dict[str, Any]) -> dict[str, float]:
+def train(config):
     return {"loss": bowl(config)}
 
 
-def fit_earlier(name: str = "before") -> tune.ResultGrid:
+def fit_earlier(name="before"):
     return fit(train, SPACE, search_alg="tpe", num_samples=12, seed=1, name=name, **GOAL)
 
 
 @pytest.mark.parametrize("as_grid", [True, False])
 @pytest.mark.parametrize("name", ["tpe", "auto", "bohb"])
-def test_a_run_learns_from_a_directory_or_a_grid(as_grid: bool, name: str) -> None:
+def test_a_run_learns_from_a_directory_or_a_grid(as_grid, name):
     grid = fit_earlier()
     source = grid if as_grid else grid.experiment_path
     new = fit(train, SPACE, search_alg=name, num_samples=3, seed=2, warm_start=[source], name="new", **GOAL)
@@ -185,16 +181,16 @@ def test_a_run_learns_from_a_directory_or_a_grid(as_grid: bool, name: str) -> No
     assert study.ask() == pytest.approx(new[0].config)
 
 
-def test_limits_and_rules_around_the_searcher_let_it_learn() -> None:
+def test_limits_and_rules_around_the_searcher_let_it_learn():
     grid = fit_earlier()
-    rules: dict[str, Any] = {"max_concurrent_trials": 2, "constraints": [lambda config: config["x"] >= 0]}
+    rules = {"max_concurrent_trials": 2, "constraints": [lambda config: config["x"] >= 0]}
     new = fit(train, SPACE, search_alg="tpe", num_samples=2, warm_start=[grid], name="new", **rules, **GOAL)
     assert new[0].config == pytest.approx(grid.get_best_result().config)
 
 
-def test_a_resumed_run_does_not_need_the_earlier_one() -> None:
+def test_a_resumed_run_does_not_need_the_earlier_one():
     path = fit_earlier().experiment_path
-    settings: dict[str, Any] = {"search_alg": "tpe", "num_samples": 16, "seed": 2, "warm_start": [path], **GOAL}
+    settings = {"search_alg": "tpe", "num_samples": 16, "seed": 2, "warm_start": [path], **GOAL}
     settings["max_concurrent_trials"] = 1
     whole = [result.config for result in fit(train, SPACE, name="whole", **settings)]
     cut(train, SPACE, results=8, **settings)
@@ -203,7 +199,7 @@ def test_a_resumed_run_does_not_need_the_earlier_one() -> None:
     assert len(resume(train, add_samples=2)) == 18
 
 
-def test_nothing_of_an_earlier_run_is_unpickled(tmp_path: Path) -> None:
+def test_nothing_of_an_earlier_run_is_unpickled(tmp_path):
     space = {**SPACE, "odd": tune.choice([_Trap()])}
     grid = fit(train, space, num_samples=3, seed=1, name="before", **GOAL)
     _Trap.is_set = True
@@ -217,18 +213,18 @@ def test_nothing_of_an_earlier_run_is_unpickled(tmp_path: Path) -> None:
 class _Trap:
     is_set = False
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return _spring, ()
 
 
-def _spring() -> _Trap:
+def _spring():
     if _Trap.is_set:
         raise AssertionError("it was unpickled")
     return _Trap()
 
 
 @pytest.mark.parametrize("name", [None, "random"])
-def test_a_searcher_that_cannot_learn_from_runs_is_refused(name: str | None) -> None:
+def test_a_searcher_that_cannot_learn_from_runs_is_refused(name):
     grid = fit_earlier()
     known = "BasicVariantGenerator cannot learn from earlier runs: use the searcher 'auto', 'tpe' or 'bohb'"
     with pytest.raises(ValueError, match=known):
@@ -237,13 +233,13 @@ def test_a_searcher_that_cannot_learn_from_runs_is_refused(name: str | None) -> 
         Study(SPACE, name, warm_start=[grid], **GOAL)
 
 
-def test_several_objectives_are_refused() -> None:
+def test_several_objectives_are_refused():
     grid = fit_earlier()
     with pytest.raises(ValueError, match=r"warm_start needs one objective, but got metric=\['loss', 'b'\]"):
         fit(train, SPACE, search_alg="tpe", warm_start=[grid], name="new", metric=["loss", "b"], mode=["min", "min"])
 
 
-BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+BAD = {
     "no run": (lambda: ["nowhere"], FileNotFoundError, "nowhere"),
     "a path": (lambda: "nowhere", ValueError, "warm_start must be a list of directories of runs, or of ResultGrids"),
     "a grid": (fit_earlier, ValueError, "warm_start must be a list of directories"),
@@ -276,38 +272,38 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-def train_other(config: dict[str, Any]) -> dict[str, float]:
+def train_other(config):
     return {"los": 1.0}
 
 
 @pytest.mark.parametrize(("warm_start", "error", "text"), BAD.values(), ids=BAD)
-def test_unusable_earlier_runs_are_refused(warm_start: Callable[[], Any], error: type[Exception], text: str) -> None:
+def test_unusable_earlier_runs_are_refused(warm_start, error, text):
     with pytest.raises(error, match=text):
         fit(train, SPACE, search_alg="tpe", warm_start=warm_start(), name="new", **GOAL)
     assert not run_path("new").exists()
 
 
-def test_an_empty_list_of_earlier_runs_changes_nothing() -> None:
+def test_an_empty_list_of_earlier_runs_changes_nothing():
     new = fit(train, SPACE, search_alg="tpe", num_samples=2, seed=2, warm_start=[], name="new", **GOAL)
     studies = [Study(SPACE, "tpe", seed=2, warm_start=runs, **GOAL) for runs in ([], (), None)]
     assert [study.ask() for study in studies] == [new[0].config] * 3
 
 
-def test_a_study_that_has_learned_can_be_pickled() -> None:
+def test_a_study_that_has_learned_can_be_pickled():
     study = Study(SPACE, "tpe", num_samples=9, seed=0, warm_start=[earlier(bowl)], **GOAL)
     other = pickle.loads(pickle.dumps(study))
     assert study.ask() == other.ask()
 
 
-def test_a_config_with_earlier_runs_stays_as_the_user_has_made_it() -> None:
+def test_a_config_with_earlier_runs_stays_as_the_user_has_made_it():
     path = fit_earlier().experiment_path
     config = tune.TuneConfig(search_alg="tpe", warm_start=[path], executor="inline", **GOAL)
     tune.Tuner(train, param_space=SPACE, tune_config=config)
     assert config.warm_start == [path]
 
 
-def test_a_failed_trial_of_an_earlier_run_is_known_as_failed() -> None:
-    def fails_at_zero(config: dict[str, Any]) -> dict[str, float]:
+def test_a_failed_trial_of_an_earlier_run_is_known_as_failed():
+    def fails_at_zero(config):
         return {"loss": 1 / config["i"]}
 
     grid = fit(fails_at_zero, {"i": tune.grid_search([0, 2])})

@@ -1,9 +1,6 @@
 """Distributions of other libraries in a search space, without these libraries: objects with the same attributes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import fit
@@ -12,13 +9,13 @@ from minitune import Study, choice, lograndint, loguniform, qrandint, quniform, 
 from minitune.space.distributions import own_space
 
 
-def made(path: str, **attributes: Any) -> Any:
+def made(path, **attributes):
     """An object of a class that says it comes from there."""
     module, _, name = path.rpartition(".")
     return type(name, (SimpleNamespace,), {"__module__": module})(**attributes)
 
 
-def frozen(name: str, low: float, high: float) -> Any:
+def frozen(name, low, high):
     return made(
         "scipy.stats._distn_infrastructure.rv_continuous_frozen",
         dist=made("scipy.stats._continuous_distns.any_gen", name=name, rvs=None),
@@ -29,7 +26,7 @@ def frozen(name: str, low: float, high: float) -> Any:
     )
 
 
-def of_optuna(kind: str, low: Any, high: Any, step: Any = None, *, log: bool = False) -> Any:
+def of_optuna(kind, low, high, step=None, *, log=False):
     return made(f"optuna.distributions.{kind}Distribution", low=low, high=high, step=step, log=log)
 
 
@@ -69,7 +66,7 @@ NOT_TAKEN = [
 
 
 @pytest.mark.parametrize(("distribution", "domain"), TAKEN)
-def test_a_distribution_becomes_the_domain_with_the_same_values(distribution: Any, domain: Any) -> None:
+def test_a_distribution_becomes_the_domain_with_the_same_values(distribution, domain):
     space = {"a": {"b": [distribution, 1]}, "c": distribution, "d": (0, distribution)}
     own = own_space(space)
     assert [repr(own["a"]["b"][0]), repr(own["c"]), repr(own["d"][1])] == [repr(domain)] * 3
@@ -77,7 +74,7 @@ def test_a_distribution_becomes_the_domain_with_the_same_values(distribution: An
 
 
 @pytest.mark.parametrize(("distribution", "text"), NOT_TAKEN)
-def test_a_distribution_without_a_domain_is_refused(distribution: Any, text: str) -> None:
+def test_a_distribution_without_a_domain_is_refused(distribution, text):
     with pytest.raises(ValueError, match=r"^parameter 'a/b' is a distribution of ") as caught:
         own_space({"a": {"b": distribution}})
     assert text in str(caught.value)
@@ -87,11 +84,11 @@ def test_a_distribution_without_a_domain_is_refused(distribution: Any, text: str
 @pytest.mark.parametrize(
     "value", [made("scipy.sparse.matrix", shape=(1, 1)), made("optuna.samplers.TPESampler"), object(), range(3)]
 )
-def test_other_objects_stay_as_they_are(value: Any) -> None:
+def test_other_objects_stay_as_they_are(value):
     assert own_space({"a": value, "b": [value]}) == {"a": value, "b": [value]}
 
 
-def test_a_run_and_a_study_draw_from_a_distribution() -> None:
+def test_a_run_and_a_study_draw_from_a_distribution():
     grid = fit(lambda config: {"x": config["x"]}, {"x": frozen("uniform", 3, 4)}, num_samples=3)
     assert all(3 <= result.metrics["x"] < 4 for result in grid)
     assert 3 <= Study({"x": frozen("uniform", 3, 4)}, mode="min").ask()["x"] < 4

@@ -1,12 +1,8 @@
 """A seed also holds for what the functions of users draw from the global generators, which stay as they were."""
 
-from __future__ import annotations
-
 import random
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +12,11 @@ from minitune.schedulers import PopulationBasedTraining
 SPACE = {"x": uniform(0, 1), "y": sample_from(lambda config: random.random() + config["x"])}
 
 
-def trainable(config: dict[str, Any]) -> dict[str, Any]:
+def trainable(config):
     return {"loss": config["x"], "seed": get_context().get_trial_seed()}
 
 
-def three_configs(storage: Path, **settings: Any) -> list[dict[str, Any]]:
+def three_configs(storage, **settings):
     space = None if "search_alg" in settings else SPACE
     config = TuneConfig(**{"num_samples": 3, "executor": "inline", **settings})
     run_config = RunConfig(storage_path=str(storage), verbose=0)
@@ -30,13 +26,13 @@ def three_configs(storage: Path, **settings: Any) -> list[dict[str, Any]]:
 class Drawing(Searcher):
     """Of a user who knows nothing of seeds; now and then it has nothing to say."""
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def suggest(self, trial_id):
         return None if random.random() < 0.3 else {"x": random.random()}
 
 
 @pytest.mark.parametrize("search_alg", [None, Drawing], ids=["functions", "a searcher"])
-def test_the_seed_counts_and_the_state_does_not(search_alg: Any, tmp_path: Path) -> None:
-    def drawn(seed: int, state: Any, **more: Any) -> list[dict[str, Any]]:
+def test_the_seed_counts_and_the_state_does_not(search_alg, tmp_path):
+    def drawn(seed, state, **more):
         random.seed(state)
         before = random.getstate()
         given = {} if search_alg is None else {"search_alg": search_alg()}
@@ -50,10 +46,10 @@ def test_the_seed_counts_and_the_state_does_not(search_alg: Any, tmp_path: Path)
     assert first != drawn(2, "a")
 
 
-def test_without_a_seed_the_state_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_seed_the_state_counts(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "numpy", raising=False)  # its state would count instead, if a test has loaded it
 
-    def drawn(state: int) -> list[dict[str, Any]]:
+    def drawn(state):
         random.seed(state)
         return three_configs(tmp_path)
 
@@ -62,11 +58,11 @@ def test_without_a_seed_the_state_counts(tmp_path: Path, monkeypatch: pytest.Mon
     assert first == drawn(1) != drawn(2)
 
 
-def test_functions_of_a_scheduler_draw_from_the_seed_of_the_run() -> None:
-    def explored(config: dict[str, Any]) -> dict[str, Any]:
+def test_functions_of_a_scheduler_draw_from_the_seed_of_the_run():
+    def explored(config):
         return {**config, "z": random.random()}
 
-    def run(state: float) -> str:
+    def run(state):
         random.seed(state)
         before = random.getstate()
         scheduler = PopulationBasedTraining(
@@ -84,5 +80,5 @@ def test_functions_of_a_scheduler_draw_from_the_seed_of_the_run() -> None:
     assert run(time.time()) == run(0)
 
 
-def curve(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+def curve(config):
     return [({"loss": config["x"] + 1 / step}, 1.0) for step in range(1, 9)]

@@ -1,10 +1,7 @@
 """Points to evaluate: all searchers try the same configuration for the same guess, and say the same of its values."""
 
-from __future__ import annotations
-
 import logging
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -12,8 +9,8 @@ from minitune import BasicVariantGenerator, Study, choice, loguniform, quniform,
 from minitune.search import AutoSearch, TPESearch, TuneBOHB
 from minitune.space.guesses import agrees, guess_of, noted_guesses, with_constants
 
-TREE: dict[str, Any] = {"kind": "tree", "depth": randint(1, 9), "leaf": {"size": randint(1, 99)}}
-SPACE: dict[str, Any] = {
+TREE = {"kind": "tree", "depth": randint(1, 9), "leaf": {"size": randint(1, 99)}}
+SPACE = {
     "layers": randint(2, 9),
     "rate": loguniform(1e-4, 1e-1),
     "drop": quniform(0, 1, 0.25),
@@ -24,7 +21,7 @@ SPACE: dict[str, Any] = {
     "fixed": 3,
     "twice": sample_from(lambda config: 2 * config["layers"]),
 }
-SEARCHERS: dict[str, Any] = {
+SEARCHERS = {
     "random": BasicVariantGenerator,
     "tpe": TPESearch,
     "auto": AutoSearch,
@@ -32,7 +29,7 @@ SEARCHERS: dict[str, Any] = {
 }
 
 
-def first(name: str, *points: dict[str, Any], space: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def first(name, *points, space=None):
     """The first configurations of a study with these guesses."""
     searcher = SEARCHERS[name](points_to_evaluate=points)
     study = Study(space or SPACE, searcher, metric="loss", mode="min", num_samples=9, seed=1)
@@ -45,12 +42,12 @@ def first(name: str, *points: dict[str, Any], space: dict[str, Any] | None = Non
 
 
 @pytest.fixture(autouse=True)
-def hears_warnings(caplog: pytest.LogCaptureFixture) -> None:
+def hears_warnings(caplog):
     caplog.set_level(logging.WARNING, logger="minitune")
 
 
 @pytest.mark.parametrize("name", SEARCHERS)
-def test_values_get_the_types_of_the_space(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_values_get_the_types_of_the_space(name, caplog):
     guess = {
         "layers": 5.0,
         "rate": Fraction(1, 100),
@@ -80,7 +77,7 @@ def test_values_get_the_types_of_the_space(name: str, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("name", SEARCHERS)
-def test_a_value_that_a_guess_leaves_out_is_drawn_also_below_a_choice(name: str) -> None:
+def test_a_value_that_a_guess_leaves_out_is_drawn_also_below_a_choice(name):
     by_name, by_index = first(name, {"model": {"kind": "tree", "leaf": {"size": 7}}}, {"stack": {1: {"n": 3.0}}})
 
     assert by_name["model"]["leaf"] == {"size": 7}
@@ -102,9 +99,7 @@ def test_a_value_that_a_guess_leaves_out_is_drawn_also_below_a_choice(name: str)
         ({"stack": [1]}, "stack=[1] is tried in place of the constant"),
     ],
 )
-def test_other_values_are_tried_and_noted_once(
-    name: str, guess: dict[str, Any], text: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_other_values_are_tried_and_noted_once(name, guess, text, caplog):
     [config] = first(name, guess)
 
     ((key, value),) = guess.items()
@@ -123,13 +118,13 @@ def test_other_values_are_tried_and_noted_once(
         ({"inner": {"widht": 4}}, r"but got 'inner/widht' \(did you mean 'inner/width'\?\)"),
     ],
 )
-def test_an_unknown_name_is_an_error_with_a_hint(name: str, guess: dict[str, Any], text: str) -> None:
+def test_an_unknown_name_is_an_error_with_a_hint(name, guess, text):
     with pytest.raises(ValueError, match=text):
         first(name, guess)
 
 
 @pytest.mark.parametrize("name", ["random", "tpe", "auto", None])
-def test_a_study_takes_guesses(name: str | None) -> None:
+def test_a_study_takes_guesses(name):
     guesses = [{"x": 0.25}, {"x": 0.5, "n": 3.0}]
     study = Study(
         {"x": uniform(0, 1), "n": randint(0, 9)}, name, mode="min", num_samples=4, seed=2, points_to_evaluate=guesses
@@ -144,7 +139,7 @@ def test_a_study_takes_guesses(name: str | None) -> None:
     assert repr(configs[1]["n"]) == "3"
 
 
-def test_a_study_with_a_searcher_that_is_an_object_leaves_the_guesses_to_it() -> None:
+def test_a_study_with_a_searcher_that_is_an_object_leaves_the_guesses_to_it():
     with pytest.raises(ValueError, match=r"points_to_evaluate must be given to the searcher itself, such as TPESearch"):
         Study({"x": uniform(0, 1)}, TPESearch(), mode="min", points_to_evaluate=[{"x": 0.5}])
 
@@ -158,20 +153,18 @@ def test_a_study_with_a_searcher_that_is_an_object_leaves_the_guesses_to_it() ->
         ({"model": {"kind": "tree"}}, {"model": "linear"}, False),
     ],
 )
-def test_a_configuration_agrees_with_the_guess_that_it_was_made_from(
-    guess: dict[str, Any], config: dict[str, Any], is_alike: bool
-) -> None:
+def test_a_configuration_agrees_with_the_guess_that_it_was_made_from(guess, config, is_alike):
     assert agrees(guess, config) is is_alike
 
 
-def test_a_guess_does_not_change_the_space() -> None:
+def test_a_guess_does_not_change_the_space():
     space = {"model": choice([{"kind": "tree", "depth": randint(1, 9)}]), "deep": {"a": [randint(1, 9), 2]}}
     before = repr(space)
     guess_of(space, {"model": {"depth": 3.0}, "deep": {"a": {0: 4.0}}}, whole=True)
     assert repr(space) == before
 
 
-def test_a_configuration_of_a_guess_can_be_changed_without_the_space_or_the_guess() -> None:
+def test_a_configuration_of_a_guess_can_be_changed_without_the_space_or_the_guess():
     space = {"model": choice([{"sizes": [1]}, {"sizes": [2]}])}
     guess = guess_of(space, {"model": {"sizes": [1]}})
     for given in (guess.space, guess.values(with_outside=True)):
@@ -180,19 +173,19 @@ def test_a_configuration_of_a_guess_can_be_changed_without_the_space_or_the_gues
     assert guess.space == {"model": {"sizes": [1, "changed"]}}
 
 
-def test_a_guess_may_narrow_a_domain(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guess_may_narrow_a_domain(caplog):
     (guess,) = noted_guesses({"x": uniform(0, 1)}, [{"x": uniform(0, 0.5)}])
     assert repr(guess.space["x"]) == "uniform(0.0, 0.5)"
     assert caplog.messages == []
 
 
-def test_the_values_of_a_guess_leave_out_those_outside_if_asked_to() -> None:
+def test_the_values_of_a_guess_leave_out_those_outside_if_asked_to():
     guess = guess_of({"x": uniform(0, 1), "y": uniform(0, 1)}, {"x": 5, "y": 0.5})
     assert guess.values(with_outside=True) == {"x": 5, "y": 0.5}
     assert guess.values(with_outside=False) == {"y": 0.5}
 
 
-def test_the_constants_of_a_guess_take_the_place_of_those_of_the_space() -> None:
+def test_the_constants_of_a_guess_take_the_place_of_those_of_the_space():
     space = {"x": uniform(0, 1), "c": 7, "d": {"e": [1, 2], "f": 3}}
     config = {"x": 0.25, "c": 7, "d": {"e": [1, 2], "f": 3}}
     assert with_constants(space, config, {"x": 0.5, "c": 8, "d/f": 4}) == {

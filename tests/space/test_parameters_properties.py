@@ -1,9 +1,6 @@
 """What holds for the parameters of every space."""
 
-from __future__ import annotations
-
 import random
-from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -11,17 +8,17 @@ from random_spaces import SEARCHED_SPACES, SETTINGS
 
 from minitune.space import domains
 from minitune.space.domains import fits
-from minitune.space.parameters import Parameter, draw, parameters, values_of
+from minitune.space.parameters import draw, parameters, values_of
 
 
 @SETTINGS
 @hypothesis.given(SEARCHED_SPACES, st.integers(0, 100))
-def test_values_give_the_configuration_and_the_configuration_its_values(searched: Any, seed: int) -> None:
+def test_values_give_the_configuration_and_the_configuration_its_values(searched, seed):
     known = {each.name: each for each in parameters(searched)}
     rng = random.Random(seed)
-    chosen: dict[str, Any] = {}
+    chosen = {}
 
-    def choose(parameter: Parameter) -> Any:
+    def choose(parameter):
         assert known[parameter.name] == parameter
         assert parameter.parent is None or chosen[parameter.parent[0]] == parameter.parent[1]
         domain = parameter.domain

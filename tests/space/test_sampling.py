@@ -1,14 +1,11 @@
 """What each sampling function may draw, exactly."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import random
 import statistics
 import sys
 import warnings
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,6 @@ from minitune.space import domains
 from minitune.space.difference import differences
 from minitune.space.domains import (
     Categorical,
-    Domain,
     Float,
     Function,
     Grid,
@@ -25,13 +21,12 @@ from minitune.space.domains import (
     LogUniform,
     Normal,
     Quantized,
-    Sampler,
     Uniform,
 )
 from minitune.space.parameters import is_searchable
 
 
-def draw(domain: Domain, count: int = 3000, seed: int = 1) -> list[Any]:
+def draw(domain, count=3000, seed=1):
     rng = random.Random(seed)
     return [domain.sample(random_state=rng) for _ in range(count)]
 
@@ -39,18 +34,18 @@ def draw(domain: Domain, count: int = 3000, seed: int = 1) -> list[Any]:
 class Edge(random.Random):
     """Draws the lowest or the highest share there is."""
 
-    def __init__(self, share: float):
+    def __init__(self, share):
         super().__init__()
         self.share = share
 
-    def random(self) -> float:
+    def random(self):
         return self.share
 
 
 LOWEST, HIGHEST = 0.0, 1.0 - 2.0**-53
 
 
-def test_uniform_excludes_its_upper_bound() -> None:
+def test_uniform_excludes_its_upper_bound():
     for bounds in [(0, 1), (-3, -1), (1e15, 1e15 + 1), (0.1, 0.3), (-1e308, 1e308)]:
         domain = domains.uniform(*bounds)
         assert domain.sample(random_state=Edge(LOWEST)) == bounds[0]
@@ -84,7 +79,7 @@ THIRDS = 1 / 3
     ],
     ids=repr,
 )
-def test_all_values_of_a_domain_are_drawn_and_no_others(domain: Any, values: set[float]) -> None:
+def test_all_values_of_a_domain_are_drawn_and_no_others(domain, values):
     found = set(draw(domain, 20_000))
     assert found == values
     assert {type(value) for value in found} == {type(value) for value in values}
@@ -99,18 +94,18 @@ def test_all_values_of_a_domain_are_drawn_and_no_others(domain: Any, values: set
     ],
     ids=repr,
 )
-def test_a_value_is_drawn_with_its_share(domain: Any, value: float, share: float) -> None:
+def test_a_value_is_drawn_with_its_share(domain, value, share):
     assert draw(domain, 9000).count(value) / 9000 == pytest.approx(share, abs=0.03)
 
 
-def test_of_logarithmic_domains_small_values_are_drawn_more_often() -> None:
+def test_of_logarithmic_domains_small_values_are_drawn_more_often():
     values = draw(domains.qloguniform(0.5, 4, 0.5))
     assert values.count(1.0) > values.count(3.0)
     values = draw(domains.qlograndint(2, 16, 2))
     assert values.count(2) > values.count(4) > values.count(16)
 
 
-def test_integers_exclude_their_upper_bound_at_the_edges() -> None:
+def test_integers_exclude_their_upper_bound_at_the_edges():
     assert domains.randint(0, 10**30).sample(random_state=1) < 10**30
     for upper in range(2, 100):
         for lower in (1, upper - 1):
@@ -118,9 +113,7 @@ def test_integers_exclude_their_upper_bound_at_the_edges() -> None:
     assert domains.lograndint(10, 1000).sample(random_state=Edge(LOWEST)) == 10
 
 
-def test_bounds_in_the_wrong_order_are_swapped_with_a_warning(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_in_the_wrong_order_are_swapped_with_a_warning(caplog, monkeypatch):
     """Ray Tune draws between them as well, but not for `randint`, `qrandint` and `qlograndint`, which refuse them."""
     monkeypatch.setattr(text, "_said", set())
     swapped = [
@@ -141,7 +134,7 @@ def test_bounds_in_the_wrong_order_are_swapped_with_a_warning(
     assert caplog.text == ""
 
 
-def test_loguniform_gives_every_decade_its_share() -> None:
+def test_loguniform_gives_every_decade_its_share():
     domain = domains.loguniform(1e-4, 1)
     values = draw(domain)
     assert all(1e-4 <= value < 1 for value in values)
@@ -152,7 +145,7 @@ def test_loguniform_gives_every_decade_its_share() -> None:
     assert domain.sample(random_state=Edge(HIGHEST)) < 1
 
 
-def test_randn_and_qrandn_follow_the_normal_distribution() -> None:
+def test_randn_and_qrandn_follow_the_normal_distribution():
     values = draw(domains.randn(10, 2))
     assert statistics.fmean(values) == pytest.approx(10, abs=0.15)
     assert statistics.stdev(values) == pytest.approx(2, abs=0.15)
@@ -161,7 +154,7 @@ def test_randn_and_qrandn_follow_the_normal_distribution() -> None:
     assert statistics.fmean(draw(domains.randn())) == pytest.approx(0, abs=0.1)
 
 
-def test_choice_keeps_objects_as_they_are() -> None:
+def test_choice_keeps_objects_as_they_are():
     class Mark:
         pass
 
@@ -173,12 +166,12 @@ def test_choice_keeps_objects_as_they_are() -> None:
     assert min(counts) / len(values) == pytest.approx(1 / 7, abs=0.03)
 
 
-def test_a_choice_from_a_set_has_an_order_of_its_own() -> None:
+def test_a_choice_from_a_set_has_an_order_of_its_own():
     assert domains.choice({"c", "a", "b"}).categories == ["a", "b", "c"]
     assert domains.choice({"a", 2, 1.5, "b", 1}).categories == [1.5, 1, 2, "a", "b"]
 
 
-def test_sample_from_takes_no_argument_or_the_configuration() -> None:
+def test_sample_from_takes_no_argument_or_the_configuration():
     assert domains.sample_from(lambda: 3).sample() == 3
     assert domains.sample_from(lambda config: config["a"] + 1).sample({"a": 1}) == 2
     assert domains.sample_from(lambda config: config.a + 1).sample({"a": 1}) == 2
@@ -195,30 +188,30 @@ def test_sample_from_takes_no_argument_or_the_configuration() -> None:
         domains.sample_from(lambda spec: spec["config"]["missing"]).sample({"a": 1})
 
 
-def test_grid_search_is_a_plain_dict() -> None:
+def test_grid_search_is_a_plain_dict():
     assert domains.grid_search([1, "a"]) == {"grid_search": [1, "a"]}
     assert domains.grid_search(x * x for x in range(3)) == {"grid_search": [0, 1, 4]}
     assert domains.grid_search(range(10**12))["grid_search"][-1] == 10**12 - 1
 
 
-def test_several_values_come_as_a_list() -> None:
+def test_several_values_come_as_a_list():
     assert len(domains.uniform(0, 1).sample(size=5, random_state=1)) == 5
     domain = domains.randint(0, 9)
     assert list(domain.sample(size=3, random_state=random.Random(2))) == list(domain.sample(size=3, random_state=2))
     assert domains.sample_from(lambda config: config["a"]).sample([{"a": 1}, {"a": 2}], size=2) == [1, 2]
 
 
-def test_seeded_draws_leave_the_global_generator_alone() -> None:
+def test_seeded_draws_leave_the_global_generator_alone():
     state = random.getstate()
     domains.uniform(0, 1).sample(size=10, random_state=1)
     domains.randn().sample(random_state=random.Random(1))
     assert random.getstate() == state
 
 
-def test_without_a_seed_the_global_generator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_seed_the_global_generator_counts(monkeypatch):
     monkeypatch.delitem(sys.modules, "numpy", raising=False)  # if a test has loaded it, its generator would count
 
-    def draw_some() -> list[Any]:
+    def draw_some():
         random.seed(5)
         return [domains.uniform(0, 1).sample(), domains.choice(range(1000)).sample(size=3)]
 
@@ -226,12 +219,12 @@ def test_without_a_seed_the_global_generator_counts(monkeypatch: pytest.MonkeyPa
     assert domains.uniform(0, 1).sample() != domains.uniform(0, 1).sample()
 
 
-def test_a_float_domain_of_a_single_value_draws_that_value() -> None:
+def test_a_float_domain_of_a_single_value_draws_that_value():
     assert list(domains.uniform(5, 5).sample(size=2)) == [5.0, 5.0]
     assert domains.loguniform(0.3, 0.3).sample() == domains.quniform(0.3, 0.3, 0.1).sample() == 0.3
 
 
-def test_a_seed_gives_the_same_values_on_every_python() -> None:
+def test_a_seed_gives_the_same_values_on_every_python():
     # Written down once; a difference would break the resuming and repeating of old runs.
     assert list(domains.randint(0, 1000).sample(size=4, random_state=0)) == [864, 394, 776, 911]
     assert domains.uniform(0, 1).sample(random_state=0) == 0.8444218515250481
@@ -247,7 +240,7 @@ def test_a_seed_gives_the_same_values_on_every_python() -> None:
         (lambda: domains.qrandn(0, 1e300, 1e-9), "q must be larger"),
     ],
 )
-def test_a_sampler_that_does_not_fit_is_refused(make: Any, text: str) -> None:
+def test_a_sampler_that_does_not_fit_is_refused(make, text):
     with pytest.raises(ValueError, match=text):
         make()
 
@@ -270,20 +263,20 @@ def test_a_sampler_that_does_not_fit_is_refused(make: Any, text: str) -> None:
         "choice([uniform(0.0, 1.0), 'x'])",
     ],
 )
-def test_each_call_makes_a_domain_that_is_shown_as_that_call(call: str) -> None:
+def test_each_call_makes_a_domain_that_is_shown_as_that_call(call):
     domain = eval(call, vars(domains).copy())
     assert repr(domain) == call
     assert "uniform(0.0" in call or all(domain.is_valid(value) for value in draw(domain, 20))
     assert repr(pickle.loads(pickle.dumps(domain))) == call
 
 
-def test_a_domain_may_have_a_sampler_of_another_call() -> None:
+def test_a_domain_may_have_a_sampler_of_another_call():
     assert repr(Float(0, 1)._with_sampler(Grid())) == "Float (0.0, 1.0)"
     assert repr(Float(0, 1).uniform().quantized(0.5)) == "quniform(0.0, 1.0, 0.5)"
 
 
 @pytest.mark.parametrize("name", ["randint", "lograndint", "qrandint", "qlograndint"])
-def test_whole_floats_are_bounds_and_steps_of_integers(name: str) -> None:
+def test_whole_floats_are_bounds_and_steps_of_integers(name):
     arguments = (2.0, 8.0, 2.0) if name.startswith("q") else (2.0, 8.0)
     domain = getattr(domains, name)(*arguments)
     assert repr(domain) == f"{name}({', '.join(str(int(each)) for each in arguments)})"
@@ -293,13 +286,13 @@ def test_whole_floats_are_bounds_and_steps_of_integers(name: str) -> None:
 
 
 class Incomparable:
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         raise TypeError("not comparable")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
-def test_values_that_cannot_be_compared_are_the_same_only_as_one_object() -> None:
+def test_values_that_cannot_be_compared_are_the_same_only_as_one_object():
     one = Incomparable()
     assert domains.is_same(one, one)
     assert not domains.is_same(one, Incomparable())
@@ -326,14 +319,12 @@ def test_values_that_cannot_be_compared_are_the_same_only_as_one_object() -> Non
         (domains.sample_from(lambda: 1), [0, "anything"], []),
     ],
 )
-def test_is_valid_accepts_exactly_the_values_that_can_be_drawn(
-    domain: Domain, inside: list[Any], outside: list[Any]
-) -> None:
+def test_is_valid_accepts_exactly_the_values_that_can_be_drawn(domain, inside, outside):
     assert [value for value in inside if not domain.is_valid(value)] == []
     assert [value for value in outside if domain.is_valid(value)] == []
 
 
-def test_kinds_and_samplers_can_be_asked_for() -> None:
+def test_kinds_and_samplers_can_be_asked_for():
     quantised = domains.quniform(0, 1, 0.5)
     assert isinstance(quantised, Float)
     assert (quantised.lower, quantised.upper) == (0.0, 1.0)
@@ -357,7 +348,7 @@ def test_kinds_and_samplers_can_be_asked_for() -> None:
         Categorical([1]).grid().sample()
 
 
-def test_a_sampler_is_chosen_once_and_the_original_stays() -> None:
+def test_a_sampler_is_chosen_once_and_the_original_stays():
     domain = Float(0, 1)
     uniform = domain.uniform()
     assert domain.sampler is None
@@ -367,7 +358,7 @@ def test_a_sampler_is_chosen_once_and_the_original_stays() -> None:
     assert isinstance(uniform.sampler, Normal)
 
 
-def test_the_class_of_a_sampler_tells_the_kind_of_its_domain() -> None:
+def test_the_class_of_a_sampler_tells_the_kind_of_its_domain():
     kinds = {
         "integer": Integer.default_sampler_cls,
         "category": Categorical.default_sampler_cls,
@@ -377,7 +368,7 @@ def test_the_class_of_a_sampler_tells_the_kind_of_its_domain() -> None:
         "normal": Float._Normal,
         "function": Function._CallSampler,
     }
-    made: dict[str, Domain] = {
+    made = {
         "integer": domains.randint(1, 4),
         "category": domains.choice([1, 2]),
         "real": domains.uniform(0, 1),
@@ -388,7 +379,7 @@ def test_the_class_of_a_sampler_tells_the_kind_of_its_domain() -> None:
     }
     for name, domain in made.items():
         assert [kind for kind, cls in kinds.items() if isinstance(domain.get_sampler(), cls)] == [name]
-    assert isinstance(domains.quniform(0, 1, 0.5).get_sampler().sampler, Float._Uniform)  # type: ignore[attr-defined]
+    assert isinstance(domains.quniform(0, 1, 0.5).get_sampler().sampler, Float._Uniform)
     for bare, cls in (
         (Integer(0, 1), Integer._Uniform),
         (Float(0, 1), Float._Uniform),
@@ -403,7 +394,7 @@ def test_the_class_of_a_sampler_tells_the_kind_of_its_domain() -> None:
     ("domain", "sampler"),
     [(domains.uniform(1, 2), Uniform()), (domains.lograndint(1, 4), LogUniform()), (domains.randn(), Normal())],
 )
-def test_a_sampler_that_serves_all_domains_is_the_same(domain: Any, sampler: Sampler) -> None:
+def test_a_sampler_that_serves_all_domains_is_the_same(domain, sampler):
     other = pickle.loads(pickle.dumps(domain))
     other.set_sampler(sampler, allow_override=True)
     assert differences({"x": domain}, {"x": other}) == []
@@ -415,7 +406,7 @@ def test_a_sampler_that_serves_all_domains_is_the_same(domain: Any, sampler: Sam
     ("name", "arguments"),
     [("loguniform", (1, 8)), ("qloguniform", (1, 8, 0.5)), ("lograndint", (1, 8)), ("qlograndint", (1, 8, 2))],
 )
-def test_the_old_base_argument_warns(name: str, arguments: tuple[float, ...]) -> None:
+def test_the_old_base_argument_warns(name, arguments):
     with pytest.warns(DeprecationWarning, match="base"):
         old = getattr(domains, name)(*arguments, base=2)
     with warnings.catch_warnings():

@@ -1,17 +1,13 @@
 """What holds for every space: values lie in their domains, counts, seeds, independence of timing."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
 from kit import all_trials, basic, configs
 from random_spaces import SETTINGS, STEPS, numbers
 
-from minitune.search import BasicVariantGenerator
 from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.tree import find_unresolved, get_value, has_unresolved_values
@@ -21,7 +17,7 @@ LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))
 KEYS = st.text("abcdef_/0", min_size=1, max_size=3)
 
 
-def containers(inner: Any) -> Any:
+def containers(inner):
     return st.one_of(
         st.dictionaries(KEYS, inner, max_size=3),
         st.lists(inner, max_size=3),
@@ -42,7 +38,7 @@ SPACES = st.dictionaries(KEYS, st.one_of(PARTS, GRIDS, st.dictionaries(KEYS, GRI
 
 @SETTINGS
 @hypothesis.given(domain=numbers(), seed=st.integers())
-def test_every_number_that_is_drawn_lies_in_its_domain(domain: Any, seed: int) -> None:
+def test_every_number_that_is_drawn_lies_in_its_domain(domain, seed):
     rng = random.Random(seed)
     for _ in range(20):
         value = domain.sample(random_state=rng)
@@ -52,7 +48,7 @@ def test_every_number_that_is_drawn_lies_in_its_domain(domain: Any, seed: int) -
 
 @SETTINGS
 @hypothesis.given(step=STEPS, first=st.integers(-500, 500), count=st.integers(0, 2000), seed=st.integers())
-def test_quantised_floats_are_clean(step: float, first: int, count: int, seed: int) -> None:
+def test_quantised_floats_are_clean(step, first, count, seed):
     domain = domains.quniform(first * step, (first + count) * step, step)
     value = domain.sample(random_state=seed)
     assert value in (domain.lower, domain.upper) or len(repr(value)) <= len(repr(step)) + 5
@@ -61,7 +57,7 @@ def test_quantised_floats_are_clean(step: float, first: int, count: int, seed: i
 
 @SETTINGS
 @hypothesis.given(any_space=SPACES, num_samples=st.integers(1, 3), seed=st.integers(0, 2**63))
-def test_every_configuration_is_one_of_the_space(any_space: dict[str, Any], num_samples: int, seed: int) -> None:
+def test_every_configuration_is_one_of_the_space(any_space, num_samples, seed):
     table = configs(basic(any_space, num_samples, seed))
     for config in table:
         assert fits(any_space, config)
@@ -71,7 +67,7 @@ def test_every_configuration_is_one_of_the_space(any_space: dict[str, Any], num_
 
 @SETTINGS
 @hypothesis.given(any_space=SPACES, num_samples=st.integers(1, 3))
-def test_totals_are_samples_times_grids_and_all_points_differ(any_space: dict[str, Any], num_samples: int) -> None:
+def test_totals_are_samples_times_grids_and_all_points_differ(any_space, num_samples):
     grids = [(path, domain) for path, domain in find_unresolved(any_space) if domain.is_grid()]
     product = math.prod(len(domain.categories) for _, domain in grids)
     generator = basic(any_space, num_samples)
@@ -88,7 +84,7 @@ def test_totals_are_samples_times_grids_and_all_points_differ(any_space: dict[st
 
 @SETTINGS
 @hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), data=st.data())
-def test_the_table_does_not_depend_on_when_trials_are_drawn(any_space: dict[str, Any], seed: int, data: Any) -> None:
+def test_the_table_does_not_depend_on_when_trials_are_drawn(any_space, seed, data):
     expected = configs(basic(any_space, 2, seed))
     limited = basic(any_space, 2, seed, max_concurrent=data.draw(st.integers(1, 3)))
     found, live = [], []
@@ -109,8 +105,8 @@ def test_the_table_does_not_depend_on_when_trials_are_drawn(any_space: dict[str,
 
 @SETTINGS
 @hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), made=st.integers(0, 12), constant=st.booleans())
-def test_any_table_goes_on_from_its_state(any_space: dict[str, Any], seed: int, made: int, constant: bool) -> None:
-    def fresh() -> BasicVariantGenerator:
+def test_any_table_goes_on_from_its_state(any_space, seed, made, constant):
+    def fresh():
         return basic(any_space, 2, seed, constant_grid_search=constant)
 
     expected = configs(fresh())
@@ -124,7 +120,7 @@ def test_any_table_goes_on_from_its_state(any_space: dict[str, Any], seed: int, 
 
 @SETTINGS
 @hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63))
-def test_a_configuration_given_as_a_point_comes_back(any_space: dict[str, Any], seed: int) -> None:
+def test_a_configuration_given_as_a_point_comes_back(any_space, seed):
     (config, *_) = configs(basic(any_space, 1, seed))
     (again,) = [variant.config for variant in VariantTable(any_space, points=[config])]
     assert again == config

@@ -1,7 +1,5 @@
 """The variants of a space: which, how many, in which order; tags and evaluated parameters."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import OrderedDict, namedtuple
@@ -9,7 +7,6 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import all_trials, basic, configs
@@ -27,26 +24,26 @@ from minitune.space.variants import (
 )
 
 
-def variants(space: dict[str, Any], **kwargs: Any) -> list[dict[str, Any]]:
+def variants(space, **kwargs):
     return [variant.config for variant in VariantTable(space, **kwargs)]
 
 
 # -- order and counts -------------------------------------------------------------------------------------------
 
 
-def test_the_first_grid_variable_by_path_varies_fastest() -> None:
+def test_the_first_grid_variable_by_path_varies_fastest():
     space = {"b": grid_search(["x", "y"]), "a": grid_search([1, 2])}
     assert [(v["a"], v["b"]) for v in variants(space)] == [(1, "x"), (2, "x"), (1, "y"), (2, "y")]
 
 
-def test_samples_are_the_outer_loop() -> None:
+def test_samples_are_the_outer_loop():
     space = {"a": grid_search([1, 2]), "r": uniform(0, 1)}
     table = variants(space, num_samples=3)
     assert [v["a"] for v in table] == [1, 2, 1, 2, 1, 2]
     assert len({v["r"] for v in table}) == 6  # drawn anew for each
 
 
-def test_random_parameters_stay_for_a_whole_sample_with_constant_grid_search() -> None:
+def test_random_parameters_stay_for_a_whole_sample_with_constant_grid_search():
     space = {
         "a": grid_search([1, 2]),
         "r": uniform(0, 1),
@@ -62,13 +59,13 @@ def test_random_parameters_stay_for_a_whole_sample_with_constant_grid_search() -
         assert values[0] == values[1] != values[2] == values[3]
 
 
-def test_a_function_is_called_once_per_sample_with_constant_grid_search() -> None:
-    calls: list[int] = []
+def test_a_function_is_called_once_per_sample_with_constant_grid_search():
+    calls = []
     space = {"a": grid_search([1, 2, 3]), "f": sample_from(lambda: calls.append(0) or len(calls))}
     assert [v["f"] for v in variants(space, num_samples=2, constant_grid_search=True)] == [1, 1, 1, 2, 2, 2]
 
 
-def test_grids_are_found_in_every_position() -> None:
+def test_grids_are_found_in_every_position():
     Pair = namedtuple("Pair", "first second")
     space = {
         "deep": {"er": {"a": grid_search([1, 2])}},
@@ -88,7 +85,7 @@ def test_grids_are_found_in_every_position() -> None:
     assert type(table[0]["named"]) is Pair
 
 
-def test_a_grid_within_a_grids_option_is_unfolded() -> None:
+def test_a_grid_within_a_grids_option_is_unfolded():
     space = {
         "model": grid_search([{"kind": "a", "depth": grid_search([1, 2, 3])}, {"kind": "b", "lr": uniform(0, 1)}, 7]),
         "n": grid_search([0, 1]),
@@ -100,7 +97,7 @@ def test_a_grid_within_a_grids_option_is_unfolded() -> None:
     assert 0 <= table[3]["model"]["lr"] < 1
 
 
-def test_a_grid_within_a_choice_is_unfolded_when_it_is_drawn() -> None:
+def test_a_grid_within_a_choice_is_unfolded_when_it_is_drawn():
     space = {"model": choice([{"depth": grid_search([1, 2, 3])}, {"lr": uniform(0, 1)}])}
     table = VariantTable(space, num_samples=30, seed=3)
     found = list(table)
@@ -111,18 +108,18 @@ def test_a_grid_within_a_choice_is_unfolded_when_it_is_drawn() -> None:
     assert table.is_exhausted()
 
 
-def test_of_grids_within_a_choice_the_first_one_by_path_varies_fastest_too() -> None:
+def test_of_grids_within_a_choice_the_first_one_by_path_varies_fastest_too():
     space = {"m": choice([{"b": grid_search(["x", "y"]), "a": grid_search([1, 2])}])}
     found = [(v["m"]["a"], v["m"]["b"]) for v in variants(space)]
     assert found == [(1, "x"), (2, "x"), (1, "y"), (2, "y")]
 
 
-def test_a_grid_within_a_choice_cannot_complete_a_single_configuration() -> None:
+def test_a_grid_within_a_choice_cannot_complete_a_single_configuration():
     with pytest.raises(ValueError, match=r"a searcher cannot cover a grid, but parameter 'm/a' is one"):
         complete_config({"m": choice([{"a": grid_search([1, 2])}])}, random.Random(0))
 
 
-def test_another_seed_changes_what_is_drawn_from_there_on() -> None:
+def test_another_seed_changes_what_is_drawn_from_there_on():
     space = {"a": grid_search([1, 2]), "x": uniform(0, 1)}
     plain, table = VariantTable(space, 2, seed=1), VariantTable(space, 2, seed=1)
     first = [variant.config["x"] for variant in plain]
@@ -133,7 +130,7 @@ def test_another_seed_changes_what_is_drawn_from_there_on() -> None:
     assert [variant.config["x"] for variant in drawn if variant] == [first[0], *other[1:]]
 
 
-def test_constants_are_kept_and_containers_are_not_shared() -> None:
+def test_constants_are_kept_and_containers_are_not_shared():
     thing = object()
     space = {"thing": thing, "deep": OrderedDict(a=[1]), "flat": (1, [2])}
     first, second = variants(space, num_samples=2)
@@ -145,7 +142,7 @@ def test_constants_are_kept_and_containers_are_not_shared() -> None:
     assert space["deep"] == {"a": [1]}
 
 
-def test_the_space_is_left_as_it_is() -> None:
+def test_the_space_is_left_as_it_is():
     space = {"a": grid_search([[1], [2]]), "b": choice([{"c": uniform(0, 1)}])}
     variants(space, num_samples=5)[0]["a"].append(0)
     assert space["a"] == {"grid_search": [[1], [2]]}
@@ -153,13 +150,13 @@ def test_the_space_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("space", [{"a": {"eval": "spec.config.b"}}, {"deep": [{"eval": "1"}]}])
-def test_text_is_never_run_as_code(space: dict[str, Any]) -> None:
+def test_text_is_never_run_as_code(space):
     with pytest.raises(ValueError, match="sample_from"):
         variants(space)
     assert variants({"eval": {"every": 3}}) == [{"eval": {"every": 3}}]
 
 
-def test_a_table_counts_without_being_made() -> None:
+def test_a_table_counts_without_being_made():
     space = {"a": grid_search([1, 2]), "b": uniform(0, 1)}
     assert VariantTable(space, 5).total == 10
     assert VariantTable(space, 5, [{"a": 1}, {"b": 0.5}]).total == 1 + 2 + 3 * 2
@@ -168,15 +165,15 @@ def test_a_table_counts_without_being_made() -> None:
         VariantTable(space, -2)
 
 
-def test_endless_tables_go_on() -> None:
+def test_endless_tables_go_on():
     table = VariantTable({"a": grid_search([1, 2]), "r": uniform(0, 1)}, -1)
     found = [table.next() for _ in range(1000)]
     assert len({v.config["r"] for v in found if v}) == 1000
     assert not table.is_exhausted()
 
 
-def test_huge_grids_cost_nothing() -> None:
-    space: dict[str, Any] = {f"p{i:02}": grid_search(list(range(10))) for i in range(12)}
+def test_huge_grids_cost_nothing():
+    space = {f"p{i:02}": grid_search(list(range(10))) for i in range(12)}
     space["r"] = uniform(0, 1)
     table = VariantTable(space, num_samples=2, seed=3)
     assert table.total == 2 * 10**12
@@ -199,16 +196,16 @@ def test_huge_grids_cost_nothing() -> None:
     assert table.next() is None
 
 
-def test_a_range_as_a_grid_stays_a_range() -> None:
+def test_a_range_as_a_grid_stays_a_range():
     table = VariantTable({"a": grid_search(range(10**12))})
     assert table.total == 10**12
-    assert table.next().config == {"a": 0}  # type: ignore[union-attr]  # it has a first variant
+    assert table.next().config == {"a": 0}
 
 
 # -- dependent parameters -----------------------------------------------------------------------------------------
 
 
-def test_functions_run_after_everything_else() -> None:
+def test_functions_run_after_everything_else():
     space = {
         "a_sum": sample_from(lambda config: config["deep"]["x"] + config["g"]),
         "deep": {"x": randint(5, 6)},
@@ -223,8 +220,8 @@ def test_functions_run_after_everything_else() -> None:
     assert [v["from_option"] for v in table] == [6, 6]
 
 
-def test_functions_may_depend_on_functions_in_any_order() -> None:
-    space: dict[str, Any] = {f"p{i:02}": sample_from(lambda c, i=i: c[f"p{i + 1:02}"] + 1) for i in range(15)}
+def test_functions_may_depend_on_functions_in_any_order():
+    space = {f"p{i:02}": sample_from(lambda c, i=i: c[f"p{i + 1:02}"] + 1) for i in range(15)}
     space["p15"] = randint(0, 1)
     (config,) = variants(space)
     assert config["p00"] == 15
@@ -244,12 +241,12 @@ def test_functions_may_depend_on_functions_in_any_order() -> None:
         lambda spec: spec.config.b,
     ],
 )
-def test_circular_reference_in_a_space_is_an_error(read: Any) -> None:
+def test_circular_reference_in_a_space_is_an_error(read):
     with pytest.raises(RecursiveDependencyError, match="'a', 'b'"):
         variants({"a": sample_from(read), "b": sample_from(lambda config: config["a"])})
 
 
-def test_a_function_that_fails_is_named() -> None:
+def test_a_function_that_fails_is_named():
     with pytest.raises(ValueError, match=r"parameter 'deep/a' failed: ZeroDivisionError") as caught:
         variants({"deep": {"a": sample_from(lambda config: 1 / 0)}})
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -257,7 +254,7 @@ def test_a_function_that_fails_is_named() -> None:
         variants({"a": sample_from(lambda config: config["mising"])})
 
 
-def test_result_of_a_function_is_resolved_too() -> None:
+def test_result_of_a_function_is_resolved_too():
     space = {
         "kind": grid_search(["a", "b"]),
         "p": sample_from(lambda config: uniform(1, 2) if config["kind"] == "a" else grid_search([5, 6])),
@@ -270,7 +267,7 @@ def test_result_of_a_function_is_resolved_too() -> None:
     assert all(v["q"] == v["p"] * 2 for v in table)
 
 
-def test_functions_return_plain_values() -> None:
+def test_functions_return_plain_values():
     space = {"deep": {"x": {"y": 1}}, "copy": sample_from(lambda config: [config["deep"], config.deep.x])}
     (config,) = variants(space)
     assert config["copy"] == [{"x": {"y": 1}}, {"y": 1}]
@@ -282,7 +279,7 @@ def test_functions_return_plain_values() -> None:
 # -- points --------------------------------------------------------------------------------------------------------
 
 
-def test_points_come_first_and_each_uses_one_sample() -> None:
+def test_points_come_first_and_each_uses_one_sample():
     space = {"a": grid_search([1, 2]), "b": randint(0, 3)}
     generator = basic(space, num_samples=4, points_to_evaluate=[{"a": 2, "b": 2}, {"a": 1}, {"b": 2}])
     assert generator.total_samples == 1 + 1 + 2 + 2
@@ -291,7 +288,7 @@ def test_points_come_first_and_each_uses_one_sample() -> None:
     assert table[0]["b"] == table[2]["b"] == table[3]["b"] == 2
 
 
-def test_points_show_in_tag_and_evaluated_parameters() -> None:
+def test_points_show_in_tag_and_evaluated_parameters():
     space = {"lr": loguniform(1e-5, 1), "deep": {"w": choice([1, 2]), "const": 3, "other": 4}}
     point = {"lr": 0.5, "deep": {"w": 2, "const": 3, "other": 5}}
     (trial,) = all_trials(basic(space, points_to_evaluate=[point]))
@@ -300,12 +297,12 @@ def test_points_show_in_tag_and_evaluated_parameters() -> None:
     assert trial.experiment_tag == "0_other=5,w=2,lr=0.5"
 
 
-def test_a_point_may_hold_a_domain_of_its_own() -> None:
+def test_a_point_may_hold_a_domain_of_its_own():
     table = configs(basic({"a": randint(0, 1000)}, points_to_evaluate=[{"a": grid_search([1, 2])}]))
     assert [v["a"] for v in table] == [1, 2]
 
 
-def test_more_points_than_samples_are_all_tried() -> None:
+def test_more_points_than_samples_are_all_tried():
     generator = basic({"a": randint(0, 9)}, num_samples=1, points_to_evaluate=[{"a": i} for i in range(3)])
     assert generator.total_samples == 3
     assert [v["a"] for v in configs(generator)] == [0, 1, 2]
@@ -314,7 +311,7 @@ def test_more_points_than_samples_are_all_tried() -> None:
 # -- tags --------------------------------------------------------------------------------------------------------
 
 
-def test_tags_count_from_zero_and_hold_searched_parameters_only() -> None:
+def test_tags_count_from_zero_and_hold_searched_parameters_only():
     space = {"z": grid_search([1]), "deep": {"lr": grid_search([1e-5])}, "const": 3, "name": grid_search(["a b/c!"])}
     trials = all_trials(basic(space, num_samples=2))
     assert [trial.experiment_tag for trial in trials] == [f"{n}_lr=1e-05,name=a_b_c,z=1" for n in (0, 1)]
@@ -323,14 +320,14 @@ def test_tags_count_from_zero_and_hold_searched_parameters_only() -> None:
     assert [trial.trial_id for trial in trials] == ["abcde_00000", "abcde_00001"]
 
 
-def test_tags_show_values_as_people_write_them() -> None:
+def test_tags_show_values_as_people_write_them():
     class Thing:
         pass
 
     class Colour(Enum):
         RED = 1
 
-    def shown(value: Any) -> str:
+    def shown(value):
         return format_vars({("k",): value}).removeprefix("k=")
 
     assert shown(0.123456) == "0.1235"
@@ -354,11 +351,11 @@ def test_tags_show_values_as_people_write_them() -> None:
     assert "0x" not in shown({"a": object()})
 
 
-def test_tags_sort_by_path_even_where_indices_and_names_meet() -> None:
+def test_tags_sort_by_path_even_where_indices_and_names_meet():
     assert format_vars({("b",): 1, ("a", 10): 2, ("a", 9): 3, ("a", "x"): 4}) == "9=3,10=2,x=4,b=1"
 
 
-def test_an_option_with_domains_inside_is_evaluated_leaf_by_leaf() -> None:
+def test_an_option_with_domains_inside_is_evaluated_leaf_by_leaf():
     space = {"opt": choice([{"kind": "sgd", "lr": randint(3, 4), "betas": [1, 2]}]), "l": [randn(0, 1), 5]}
     (trial,) = all_trials(basic(space))
     assert trial.evaluated_params == {
@@ -369,7 +366,7 @@ def test_an_option_with_domains_inside_is_evaluated_leaf_by_leaf() -> None:
     }
 
 
-def test_generate_variants_gives_pairs() -> None:
+def test_generate_variants_gives_pairs():
     space = {"a": grid_search([1, 2]), "b": {"c": uniform(0, 1)}}
     pairs = list(generate_variants(space, random_state=4))
     for resolved, config in pairs:
@@ -379,7 +376,7 @@ def test_generate_variants_gives_pairs() -> None:
     assert first.config["b"] == second.config["b"]
 
 
-def test_a_function_may_read_all_other_parameters_at_once() -> None:
+def test_a_function_may_read_all_other_parameters_at_once():
     space = {
         "a": choice([3]),
         "m": {"x": choice([1]), "sum": sample_from(lambda c: sum(c["m"].values()))},
@@ -394,7 +391,7 @@ def test_a_function_may_read_all_other_parameters_at_once() -> None:
     assert variant.config == {"a": 3, "m": {"x": 1, "sum": 1}, "name": "a=3"}
 
 
-def test_the_members_of_a_space_are_sorted_into_constants_domains_and_grids() -> None:
+def test_the_members_of_a_space_are_sorted_into_constants_domains_and_grids():
     space = {
         "b": grid_search([1, 2]),
         "a": {"x": grid_search([3]), "y": 5},
@@ -407,7 +404,7 @@ def test_the_members_of_a_space_are_sorted_into_constants_domains_and_grids() ->
     assert [(path, grid.categories) for path, grid in grids] == [(("a", "x"), [3]), (("b",), [1, 2])]
 
 
-def test_a_configuration_fits_a_space_if_all_its_values_are_possible() -> None:
+def test_a_configuration_fits_a_space_if_all_its_values_are_possible():
     searched = {"a": uniform(0, 1), "b": {"c": choice([1, 2]), "kept": "x"}, "d": [uniform(0, 1), 7]}
     fitting = {"a": 0.5, "b": {"c": 2, "kept": "x"}, "d": [0.5, 7]}
     assert fits(searched, fitting)
@@ -423,19 +420,19 @@ def test_a_configuration_fits_a_space_if_all_its_values_are_possible() -> None:
         assert not fits(searched, bad)
 
 
-def test_paths_below_another_one_and_repeated_ones_are_left_out() -> None:
+def test_paths_below_another_one_and_repeated_ones_are_left_out():
     assert topmost([("b", 1), ("a", "b", "c"), ("a",), ("b", 10), ("b", 2), ("a",)]) == [
         *(("a",), ("b", 1), ("b", 2), ("b", 10))
     ]
 
 
-def test_a_value_is_found_by_the_text_of_its_path_also_where_keys_hold_slashes() -> None:
+def test_a_value_is_found_by_the_text_of_its_path_also_where_keys_hold_slashes():
     tree = {"a": {"x": 1}, "a/b": {"c": [2, {3: "d"}]}, 4: 5}
     found = {text: value_at_text(tree, text, "none") for text in ("a/x", "a/b/c/0", "a/b/c/1/3", "4", "a/b/c/2", "a/y")}
     assert found == {"a/x": 1, "a/b/c/0": 2, "a/b/c/1/3": "d", "4": 5, "a/b/c/2": "none", "a/y": "none"}
 
 
-def test_a_point_that_is_drawn_again_keeps_its_place_in_the_grid() -> None:
+def test_a_point_that_is_drawn_again_keeps_its_place_in_the_grid():
     table = VariantTable({"g": grid_search([1, 2, 3]), "x": uniform(0, 1)}, points=[{"x": 0.5}])
     for place in (1, 2, 3):
         assert table.next() == ({("g",): place, ("x",): 0.5}, {"g": place, "x": 0.5})
@@ -445,9 +442,9 @@ def test_a_point_that_is_drawn_again_keeps_its_place_in_the_grid() -> None:
         assert again.config["x"] != 0.5
 
 
-def test_a_point_at_hand_is_one_configuration_and_no_grid() -> None:
+def test_a_point_at_hand_is_one_configuration_and_no_grid():
     space = {"g": grid_search([1, 2]), "x": uniform(0, 1)}
-    points: list[dict[str, Any]] = [{"g": 1, "x": 0.5}, {"x": 0.25}]
+    points = [{"g": 1, "x": 0.5}, {"x": 0.25}]
     table = VariantTable(space, points=points)
     found = []
     while table.next() is not None:
@@ -455,6 +452,6 @@ def test_a_point_at_hand_is_one_configuration_and_no_grid() -> None:
     assert found == [{"g": 1, "x": 0.5}, None, None]
 
 
-def test_an_empty_category_is_an_evaluated_parameter() -> None:
+def test_an_empty_category_is_an_evaluated_parameter():
     space = {"options": grid_search([{}, {"a": 1}])}
     assert [variant.evaluated_params for variant in VariantTable(space)] == [{"options": {}}, {"options/a": 1}]

@@ -1,14 +1,11 @@
 """Stoppers: when they stop, which arguments they refuse, and their saved states."""
 
-from __future__ import annotations
-
 import copy
 import datetime
 import math
 import pickle
 import time
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -29,14 +26,14 @@ from minitune.stopper import (
 from minitune.stopper.stopper import ASKED_EVERY_S, is_goal_of, time_left_s
 
 
-def feed(stopper: Stopper, values: list[Any], trial_id: str = "t", metric: str = "m") -> list[bool]:
+def feed(stopper, values, trial_id="t", metric="m"):
     return [stopper(trial_id, {} if value is ... else {metric: value}) for value in values]
 
 
 # -- dict ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_dict_stops_when_any_limit_is_reached() -> None:
+def test_a_dict_stops_when_any_limit_is_reached():
     stopper = make_stopper({"training_iteration": 10, "eval/acc": 0.9, "loss": ("<=", 0.1)})
     result = {"training_iteration": 3, "eval": {"acc": 0.5}, "loss": 1.0}
     assert not stopper("t", result)
@@ -46,7 +43,7 @@ def test_a_dict_stops_when_any_limit_is_reached() -> None:
     assert not stopper("t", {**result, "loss": math.nan})
 
 
-def test_a_dict_criterion_may_be_a_bool() -> None:
+def test_a_dict_criterion_may_be_a_bool():
     stopper = DictStopper({"done": True})
     assert not stopper("t", {"done": False})
     assert stopper("t", {"done": True})
@@ -62,12 +59,12 @@ def test_a_dict_criterion_may_be_a_bool() -> None:
         ("==", False, True, False),
     ],
 )
-def test_a_limit_may_name_its_comparison(sign: str, below: bool, at: bool, above: bool) -> None:
+def test_a_limit_may_name_its_comparison(sign, below, at, above):
     stopper = DictStopper({"m": (sign, 2)})
     assert feed(stopper, [1, 2, 3]) == [below, at, above]
 
 
-def test_a_missing_or_foreign_value_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_or_foreign_value_warns_once(caplog):
     stopper = DictStopper({"m": 1})
     assert feed(stopper, [..., ..., "text", None, 0]) == [False] * 5
     assert caplog.messages == ["The stop criterion 'm' has no effect for now: it is not among the reported keys."]
@@ -79,13 +76,13 @@ def test_a_missing_or_foreign_value_warns_once(caplog: pytest.LogCaptureFixture)
     assert "has no effect for now: its value str does not compare" in caplog.messages[-1]
 
 
-def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
+def test_a_dict_tells_its_reason_from_a_flattened_result():
     stopper = DictStopper({"eval/loss": ("<", 0.5), "training_iteration": 9})
     assert stopper.reason({"eval/loss": 0.7, "training_iteration": 3}) == ""
     assert stopper.reason({"eval/loss": 0.4, "training_iteration": 3}) == "eval/loss < 0.5 was reached"
 
 
-def test_of_several_limits_that_are_reached_the_first_one_is_named() -> None:
+def test_of_several_limits_that_are_reached_the_first_one_is_named():
     stopper = DictStopper({"eval": {"acc": 0.9}, "training_iteration": 9})
     assert stopper("t", {"eval": {"acc": 0.95}, "training_iteration": 9})
     assert stopper.describe() == "eval/acc >= 0.9 was reached"
@@ -107,24 +104,24 @@ def test_of_several_limits_that_are_reached_the_first_one_is_named() -> None:
         (lambda trial_id: True, "take \\(trial_id, result\\)"),
     ],
 )
-def test_bad_criteria_are_refused_at_once(stop: Any, words: str) -> None:
+def test_bad_criteria_are_refused_at_once(stop, words):
     with pytest.raises(ValueError, match=words):
         make_stopper(stop)
 
 
-def test_an_object_with_stop_all_has_to_be_a_stopper() -> None:
+def test_an_object_with_stop_all_has_to_be_a_stopper():
     class Almost:
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        def __call__(self, trial_id, result):
             return False
 
-        def stop_all(self) -> bool:
+        def stop_all(self):
             return False
 
     with pytest.raises(ValueError, match="derive its class"):
         make_stopper(Almost())
 
 
-def test_make_stopper_accepts_all_forms() -> None:
+def test_make_stopper_accepts_all_forms():
     assert isinstance(make_stopper(None), NoopStopper)
     assert isinstance(make_stopper({}), NoopStopper)
     mine = MaximumIterationStopper(3)
@@ -137,9 +134,9 @@ def test_make_stopper_accepts_all_forms() -> None:
 # -- the others --------------------------------------------------------------------------------------------------------
 
 
-def test_the_base_stops_nothing_and_may_be_overridden() -> None:
+def test_the_base_stops_nothing_and_may_be_overridden():
     class Always(Stopper):
-        def stop_all(self) -> bool:
+        def stop_all(self):
             return True
 
     assert not Stopper()("t", {})
@@ -150,14 +147,14 @@ def test_the_base_stops_nothing_and_may_be_overridden() -> None:
     assert Always().seconds_left() == ASKED_EVERY_S, "its answer may change at any time"
 
 
-def test_combined_asks_everybody_every_time() -> None:
+def test_combined_asks_everybody_every_time():
     first, second = MaximumIterationStopper(1), MaximumIterationStopper(3)
     combined = CombinedStopper(first, second)
     assert feed(combined, [1, 2, 3]) == [True] * 3
     assert second.get_state() == {"counts": {"t": 3}}
 
 
-def test_combined_hands_out_its_state_by_position() -> None:
+def test_combined_hands_out_its_state_by_position():
     combined = CombinedStopper(MaximumIterationStopper(3), NoopStopper())
     feed(combined, [1, 2])
     again = CombinedStopper(MaximumIterationStopper(3), NoopStopper())
@@ -166,7 +163,7 @@ def test_combined_hands_out_its_state_by_position() -> None:
     with pytest.raises(ValueError, match="same ones as before"):
         CombinedStopper(NoopStopper()).set_state(combined.get_state())
     with pytest.raises(ValueError, match="instances of Stopper"):
-        CombinedStopper({"m": 1})  # type: ignore[arg-type]
+        CombinedStopper({"m": 1})
 
 
 class Wanted(MaximumIterationStopper):
@@ -176,16 +173,14 @@ class Wanted(MaximumIterationStopper):
 @pytest.mark.parametrize(
     ("iterations", "wanted_iterations", "is_goal"), [(1, 1, True), (9, 1, True), (1, 9, False)], ids=str
 )
-def test_an_end_is_wanted_if_one_of_those_that_caused_it_wants_it(
-    iterations: int, wanted_iterations: int, is_goal: bool
-) -> None:
+def test_an_end_is_wanted_if_one_of_those_that_caused_it_wants_it(iterations, wanted_iterations, is_goal):
     stopper = CombinedStopper(MaximumIterationStopper(iterations), Wanted(wanted_iterations))
     assert not is_goal_of(stopper)
     assert feed(stopper, [1]) == [True]
     assert is_goal_of(stopper) == is_goal
 
 
-def test_combined_describes_those_that_have_stopped_and_no_others() -> None:
+def test_combined_describes_those_that_have_stopped_and_no_others():
     combined = make_stopper(({"m": 5}, MaximumIterationStopper(2), lambda trial_id, result: False))
     assert feed(combined, [1, 7]) == [False, True]
     assert combined.describe() == "m >= 5 was reached and 2 results were reported"
@@ -194,12 +189,12 @@ def test_combined_describes_those_that_have_stopped_and_no_others() -> None:
 
 
 class Callable:
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id, result):
         return True
 
 
-def test_a_function_is_described_by_its_name_and_an_object_by_its_class() -> None:
-    def is_done(trial_id: str, result: dict[str, Any]) -> bool:
+def test_a_function_is_described_by_its_name_and_an_object_by_its_class():
+    def is_done(trial_id, result):
         return True
 
     assert FunctionStopper(is_done).describe() == "is_done() returned True"
@@ -211,15 +206,15 @@ def test_a_function_is_described_by_its_name_and_an_object_by_its_class() -> Non
 class Counting(Stopper):
     """Of a user, who overrides nothing for the state."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id, result):
         self.calls += 1
         return self.calls >= 3
 
 
-def test_all_attributes_of_a_users_stopper_are_its_state() -> None:
+def test_all_attributes_of_a_users_stopper_are_its_state():
     stopper = Counting()
     feed(stopper, [1, 2])
     again = Counting()
@@ -227,18 +222,18 @@ def test_all_attributes_of_a_users_stopper_are_its_state() -> None:
     assert feed(again, [3]) == [True]
 
 
-def test_function_stopper_returns_a_bool() -> None:
+def test_function_stopper_returns_a_bool():
     stopper = FunctionStopper(lambda trial_id, result: result["m"] > 1 and [1])
     assert feed(stopper, [1, 2]) == [False, True]
     assert FunctionStopper.is_valid_function(print)
     assert not FunctionStopper.is_valid_function(NoopStopper())
     for no_function in (NoopStopper(), NoopStopper, {"m": 1}):
         with pytest.raises(InvalidArgumentError, match="a stop function must be callable"):
-            FunctionStopper(no_function)  # type: ignore[arg-type]  # what is tested
+            FunctionStopper(no_function)
 
 
 @pytest.mark.parametrize("max_iter", [2, 2.0, Fraction(2)])
-def test_maximum_iteration_counts_its_calls_per_trial(max_iter: Any) -> None:
+def test_maximum_iteration_counts_its_calls_per_trial(max_iter):
     stopper = MaximumIterationStopper(max_iter)
     assert feed(stopper, [1], "a") == [False]
     assert feed(stopper, [1, 1], "b") == [False, True]
@@ -246,12 +241,12 @@ def test_maximum_iteration_counts_its_calls_per_trial(max_iter: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 1.5, True])
-def test_maximum_iteration_takes_a_whole_number(bad: Any) -> None:
+def test_maximum_iteration_takes_a_whole_number(bad):
     with pytest.raises(ValueError, match=f"max_iter must be a whole number of at least 1, but got {bad}"):
         MaximumIterationStopper(bad)
 
 
-def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
+def test_timeout_runs_from_the_first_question_and_survives_a_resume():
     with clock.use(clock.VirtualClock(100.0)) as _:
         now = clock.current
         stopper = TimeoutStopper(datetime.timedelta(seconds=10))
@@ -280,7 +275,7 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
         assert not resumed("t", {})
 
 
-def test_timeout_hears_the_clock_that_a_test_has_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeout_hears_the_clock_that_a_test_has_replaced(monkeypatch):
     now_s = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     stopper = TimeoutStopper(10)
@@ -289,7 +284,7 @@ def test_timeout_hears_the_clock_that_a_test_has_replaced(monkeypatch: pytest.Mo
     assert stopper.stop_all()
 
 
-def test_a_used_up_budget_is_logged_once_and_described(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_used_up_budget_is_logged_once_and_described(caplog):
     caplog.set_level("INFO", "minitune")
     with clock.use(clock.VirtualClock()):
         stopper = TimeoutStopper(10.123456)
@@ -304,7 +299,7 @@ def test_a_used_up_budget_is_logged_once_and_described(caplog: pytest.LogCapture
     assert TimeoutStopper(0.0012).describe() == "the time budget of 0.0012 s is used up"
 
 
-def test_time_counts_that_has_passed_since_the_driver_last_asked() -> None:
+def test_time_counts_that_has_passed_since_the_driver_last_asked():
     with clock.use(clock.VirtualClock()):
         stopper = TimeoutStopper(10)
         assert not stopper.stop_all()
@@ -320,44 +315,44 @@ def test_time_counts_that_has_passed_since_the_driver_last_asked() -> None:
         assert stopper.stop_all()
 
 
-def test_an_infinite_budget_never_ends() -> None:
+def test_an_infinite_budget_never_ends():
     stopper = TimeoutStopper(math.inf)
     assert not stopper.stop_all()
     assert stopper.seconds_left() is None
 
 
-def test_combined_knows_the_next_time_to_ask() -> None:
+def test_combined_knows_the_next_time_to_ask():
     with clock.use(clock.VirtualClock()):
         assert CombinedStopper(TimeoutStopper(7), NoopStopper(), TimeoutStopper(5)).seconds_left() == 5
         assert CombinedStopper(NoopStopper()).seconds_left() is None
 
 
-def test_of_several_time_budgets_the_shortest_ends_the_run() -> None:
+def test_of_several_time_budgets_the_shortest_ends_the_run():
     with clock.use(clock.VirtualClock()):
         assert time_left_s(CombinedStopper(TimeoutStopper(7), NoopStopper(), TimeoutStopper(5))) == 5
         assert time_left_s(NoopStopper()) == math.inf
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, "10", True])
-def test_timeout_needs_a_duration(bad: Any) -> None:
+def test_timeout_needs_a_duration(bad):
     with pytest.raises(ValueError, match="timeout must be seconds"):
         TimeoutStopper(bad)
 
 
-def test_trial_plateau_looks_at_the_last_values() -> None:
+def test_trial_plateau_looks_at_the_last_values():
     stopper = TrialPlateauStopper("m", std=0.1, num_results=3, grace_period=0)
     assert feed(stopper, [1, 1, 2, 2.01, 2.02]) == [False, False, False, False, True]
     assert feed(stopper, [2, 2, 2], trial_id="other") == [False, False, True]
 
 
-def test_trial_plateau_waits_for_its_grace_period() -> None:
+def test_trial_plateau_waits_for_its_grace_period():
     stopper = TrialPlateauStopper("m", num_results=2, grace_period=4)
     assert feed(stopper, [1, 1, 1, 1]) == [False, False, False, True]
 
 
 @pytest.mark.parametrize(("mode", "past", "before"), [("min", -1, 1), ("max", 1, -1)])
-def test_trial_plateau_threshold_may_be_zero(mode: str, past: float, before: float) -> None:
-    def make() -> TrialPlateauStopper:
+def test_trial_plateau_threshold_may_be_zero(mode, past, before):
+    def make():
         return TrialPlateauStopper("m", num_results=2, grace_period=0, metric_threshold=0, mode=mode)
 
     assert feed(make(), [past, past])[-1]
@@ -365,7 +360,7 @@ def test_trial_plateau_threshold_may_be_zero(mode: str, past: float, before: flo
     assert not feed(make(), [before, before])[-1]
 
 
-def test_trial_plateau_survives_odd_values() -> None:
+def test_trial_plateau_survives_odd_values():
     stopper = TrialPlateauStopper("a/b", std=1e-3, num_results=2, grace_period=0)
     values = [math.nan, math.nan, math.inf, math.inf, None, "x", 1e300, -1e300, 10**400, 5, 5]
     answers = [stopper("t", {"a": {"b": value}}) for value in values]
@@ -373,7 +368,7 @@ def test_trial_plateau_survives_odd_values() -> None:
     assert not stopper("t", {})
 
 
-def test_plateau_states_are_plain_and_complete() -> None:
+def test_plateau_states_are_plain_and_complete():
     trial = TrialPlateauStopper("m", num_results=3, grace_period=3)
     feed(trial, [1, 1])
     again = TrialPlateauStopper("m", num_results=3, grace_period=3)
@@ -398,7 +393,7 @@ def test_plateau_states_are_plain_and_complete() -> None:
     ],
     ids=["dict", "iteration", "trial plateau", "run plateau", "combined", "of a user"],
 )
-def test_a_saved_state_stays_as_it_is_while_the_stopper_goes_on(make: Any) -> None:
+def test_a_saved_state_stays_as_it_is_while_the_stopper_goes_on(make):
     stopper = make()
     feed(stopper, [1])
     state = stopper.get_state()
@@ -412,20 +407,20 @@ def test_a_saved_state_stays_as_it_is_while_the_stopper_goes_on(make: Any) -> No
     assert state == before
 
 
-def test_experiment_plateau_ends_all_when_the_best_lie_close() -> None:
+def test_experiment_plateau_ends_all_when_the_best_lie_close():
     stopper = ExperimentPlateauStopper("m", std=0.01, top=3, mode="max")
     assert feed(stopper, [1, 5, 3, 5, 5]) == [False, False, False, False, True]
     assert stopper.stop_all()
 
 
-def test_a_deviation_at_the_limit_ends_the_run_and_no_trial() -> None:
+def test_a_deviation_at_the_limit_ends_the_run_and_no_trial():
     assert feed(TrialPlateauStopper("m", std=1, num_results=2, grace_period=0), [1, 3]) == [False, False]
     assert feed(TrialPlateauStopper("m", std=1.01, num_results=2, grace_period=0), [1, 3]) == [False, True]
     assert feed(ExperimentPlateauStopper("m", std=1, top=2), [1, 3]) == [False, True]
     assert feed(ExperimentPlateauStopper("m", std=0.99, top=2), [1, 3]) == [False, False]
 
 
-def test_a_run_that_is_on_a_plateau_ends_with_a_result_that_says_nothing() -> None:
+def test_a_run_that_is_on_a_plateau_ends_with_a_result_that_says_nothing():
     stopper = ExperimentPlateauStopper("m", top=2)
     assert not stopper.stop_all()
     feed(stopper, [1, 1])
@@ -433,14 +428,14 @@ def test_a_run_that_is_on_a_plateau_ends_with_a_result_that_says_nothing() -> No
     assert stopper.seconds_left() is None
 
 
-def test_experiment_plateau_has_patience_and_forgives() -> None:
+def test_experiment_plateau_has_patience_and_forgives():
     stopper = ExperimentPlateauStopper("m", std=0.01, top=2, mode="min", patience=3)
     assert feed(stopper, [2, 2, 2]) == [False] * 3
     assert feed(stopper, [1]) == [False]  # a better one: the best two differ again
     assert feed(stopper, [1, 3, 3]) == [False, False, True]
 
 
-def test_experiment_plateau_ignores_values_that_are_no_numbers() -> None:
+def test_experiment_plateau_ignores_values_that_are_no_numbers():
     stopper = ExperimentPlateauStopper("m", top=2)
     assert feed(stopper, [..., math.nan, None, "x", 1, 1]) == [False] * 5 + [True]
 
@@ -461,6 +456,6 @@ def test_experiment_plateau_ignores_values_that_are_no_numbers() -> None:
         lambda: ExperimentPlateauStopper("m", patience=-1),
     ],
 )
-def test_plateau_arguments_are_checked(make: Any) -> None:
+def test_plateau_arguments_are_checked(make):
     with pytest.raises(ValueError, match=r"must|expected"):
         make()

@@ -5,14 +5,11 @@ Run in an environment with Ray Tune, it writes the table of Ray Tune's:
 python tests/surface/signatures.py tests/surface/ray_tune_2_60.json
 """
 
-from __future__ import annotations
-
 import enum
 import importlib
 import inspect
 import json
 import sys
-from typing import Any
 
 RAY_NAMES = {
     "": "put get shutdown is_initialized cluster_resources available_resources get_gpu_ids",
@@ -37,7 +34,7 @@ RAY_NAMES = {
 """What is compared: public names by the module below `ray`."""
 
 
-def describe(value: Any, drop_self: bool = False) -> str:
+def describe(value, drop_self=False):
     """The signature of a function or class: names, order, kinds and plain defaults; `property`, or `value` if none."""
     if isinstance(value, property) or inspect.isdatadescriptor(value):
         return "property"
@@ -62,13 +59,13 @@ def describe(value: Any, drop_self: bool = False) -> str:
     return f"({', '.join(parts)})"
 
 
-def _default(default: Any) -> str:
+def _default(default):
     if isinstance(default, enum.Enum):
         return f"{type(default).__name__}.{default.name}"
     return repr(default) if default is None or isinstance(default, (bool, int, float, str, tuple, list)) else "..."
 
 
-def members(kind: type) -> dict[str, str]:
+def members(kind):
     """Public methods and properties of a class, by name, those that it inherits from the same package included."""
     package = kind.__module__.partition(".")[0]
     found = {}
@@ -83,7 +80,7 @@ def members(kind: type) -> dict[str, str]:
     return found
 
 
-def table(package: str, names_by_module: dict[str, str]) -> dict[str, str]:
+def table(package, names_by_module):
     """Signatures by path below `package`, of the named things and of the members of classes."""
     found = {}
     for module_name, names in names_by_module.items():
@@ -96,7 +93,7 @@ def table(package: str, names_by_module: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def write(found: dict[str, str], path: str) -> None:
+def write(found, path):
     """Write a table with one line for each entry."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump(found, file, indent=0, sort_keys=True)

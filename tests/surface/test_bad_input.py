@@ -8,11 +8,9 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,8 +57,8 @@ class Section:
     rows: list[list[str]] = field(default_factory=list)
 
 
-def _read() -> list[Section]:
-    sections: list[Section] = []
+def _read():
+    sections = []
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         heading = re.fullmatch(r"\[([\w.]+)\] ?(.*)", line)
         if heading:
@@ -73,35 +71,35 @@ def _read() -> list[Section]:
 SECTIONS = _read()
 
 
-def f(config: dict[str, Any]) -> None:
+def f(config):
     """A trainable."""
     minitune.report({"x": 1}, checkpoint=minitune.Checkpoint.from_dict({}))
 
 
-def other(config: dict[str, Any]) -> dict[str, Any]:
+def other(config):
     """Another one."""
     return {"x": 1}
 
 
-def _fit(storage: Any, tune: Any = None, run: Any = None, trainable: Any = f) -> Any:
+def _fit(storage, tune=None, run=None, trainable=f):
     run = run or minitune.RunConfig(storage_path=storage, verbose=0)
     return minitune.Tuner(trainable, tune_config=tune, run_config=run).fit()
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def grid(tmp_path_factory):
     """A run that has ended."""
     return _fit(tmp_path_factory.mktemp("done"), minitune.TuneConfig(executor="inline"))
 
 
 @pytest.fixture
-def names(grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def names(grid, tmp_path, monkeypatch):
     """What the expressions of the table may name; IPython is among the modules."""
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
     for module in ("IPython", "IPython.display"):
         monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
 
-    def report(metrics: Any = None, *, checkpoint: Any = None, **legacy: Any) -> None:
+    def report(metrics=None, *, checkpoint=None, **legacy):
         """`report` in a trial; raises what it raises."""
         trainable = lambda config: minitune.report(metrics, checkpoint=checkpoint, **legacy)  # noqa: E731  # by value
         for error in _fit(tmp_path / "reports", trainable=trainable).errors:
@@ -120,11 +118,11 @@ def names(grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     minitune.shutdown()
 
 
-def _call(section: Section, given: dict[str, Any], names: dict[str, Any]) -> None:
+def _call(section, given, names):
     """Call it; what configures a run is used in one."""
     target = eval(section.path, names)
     arguments = {**eval(f"dict({section.others})", names), **given}
-    positional: Any = ()
+    positional = ()
     for parameter in inspect.signature(target).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             arguments |= arguments.pop(parameter.name, {})
@@ -138,7 +136,7 @@ def _call(section: Section, given: dict[str, Any], names: dict[str, Any]) -> Non
         _fit(names["tmp"], None if run else made, run)
 
 
-def _said_by(call: Callable[[], object]) -> str:
+def _said_by(call):
     try:
         call()
     except Exception as error:
@@ -146,20 +144,20 @@ def _said_by(call: Callable[[], object]) -> str:
     return ACCEPTED
 
 
-def _said_by_assignment(kind: type[Config], name: str, value: Any) -> str:
+def _said_by_assignment(kind, name, value):
     """What a config says when the value is assigned to a field; it must stay as it was."""
     config = kind()
     said = _said_by(lambda: setattr(config, name, value))
     return said if config == kind() else f"{said}, but it has changed to {config}"
 
 
-def _fits(text: str, said: str) -> bool:
+def _fits(text, said):
     return fnmatch.fnmatchcase(said, re.sub(r"[\[*?]", "?", text).replace("...", "*"))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.path)
-def test_bad_values_are_refused_at_once_with_rule_value_and_way_out(section: Section, names: dict[str, Any]) -> None:
+def test_bad_values_are_refused_at_once_with_rule_value_and_way_out(section, names):
     wrong = []
     for argument, expression, kind, text in section.rows:
         if kind == "any":
@@ -188,7 +186,7 @@ def test_bad_values_are_refused_at_once_with_rule_value_and_way_out(section: Sec
     assert wrong == []
 
 
-def _arguments(path: str, value: Any, skip_self: bool = False) -> Iterator[tuple[str, str]]:
+def _arguments(path, value, skip_self=False):
     try:
         found = list(inspect.signature(value).parameters)[skip_self:]
     except (TypeError, ValueError):
@@ -197,7 +195,7 @@ def _arguments(path: str, value: Any, skip_self: bool = False) -> Iterator[tuple
         yield path, name
 
 
-def _public_arguments() -> Iterator[tuple[str, str]]:
+def _public_arguments():
     """(what is called, argument) of all that users call."""
     for name, value in PUBLIC.items():
         if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)):
@@ -212,8 +210,8 @@ def _public_arguments() -> Iterator[tuple[str, str]]:
                 yield from _arguments(f"{instance}.{name}", value, skip_self=True)
 
 
-def test_every_argument_has_a_row(names: dict[str, Any]) -> None:
-    aliases: dict[int, str] = {}
+def test_every_argument_has_a_row(names):
+    aliases = {}
     for name, value in PUBLIC.items():
         if name in {section.path for section in SECTIONS}:
             aliases[id(value)] = name
@@ -227,7 +225,7 @@ def test_every_argument_has_a_row(names: dict[str, Any]) -> None:
     assert missing == []
 
 
-def test_every_row_is_of_an_argument(names: dict[str, Any]) -> None:
+def test_every_row_is_of_an_argument(names):
     unknown = [
         (section.path, row[0])
         for section in SECTIONS

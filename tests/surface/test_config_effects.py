@@ -1,14 +1,10 @@
 """Every field of every config does something that a user can see: here in one process, or in the test that is named."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -49,27 +45,27 @@ ELSEWHERE = {
 }
 """Effects that need processes, a clock or a kernel of their own, by the id of the test."""
 
-EFFECTS: dict[str, Callable[[], None]] = {}
+EFFECTS = {}
 
 
-def shows(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+def shows(name):
     """Put a check into the table under the field that it is about."""
 
-    def put(check: Callable[[], None]) -> Callable[[], None]:
+    def put(check):
         EFFECTS[name] = check
         return check
 
     return put
 
 
-def steps(config: dict[str, Any]) -> None:
+def steps(config):
     """Reports x = 0, 1, 2, 3 above the configuration's, each with a checkpoint that is named after it."""
     for step in range(4):
         checkpoint = minitune.Checkpoint.from_dict({"step": step}) if config.get("saves") else None
         minitune.report({"x": config.get("x", 0) + step, "score": -abs(step - 1)}, checkpoint=checkpoint)
 
 
-def fails(config: dict[str, Any]) -> dict[str, Any]:
+def fails(config):
     """Fails until its directory holds as many marks as the configuration says."""
     mark = Path(minitune.get_context().get_trial_dir(), "marks")
     with mark.open("a") as file:
@@ -79,12 +75,12 @@ def fails(config: dict[str, Any]) -> dict[str, Any]:
     return {"attempts": len(mark.read_text())}
 
 
-def fit_steps(trainable: Any = steps, space: Any = None, **settings: Any) -> minitune.ResultGrid:
+def fit_steps(trainable=steps, space=None, **settings):
     """The results of a run in this process."""
     return fit(trainable, space, **{"name": None, **settings})
 
 
-def kept(grid: minitune.ResultGrid, key: str = "step") -> list[Any]:
+def kept(grid, key="step"):
     """What the kept checkpoints of the first trial hold, in their order."""
     return [checkpoint.to_dict()[key] for checkpoint, _ in grid[0].best_checkpoints]
 
@@ -96,51 +92,51 @@ GRID = {"x": tune.grid_search([1, 3, 2])}
 
 
 @shows("TuneConfig.mode")
-def _() -> None:
+def _():
     for mode, x in (("min", 1), ("max", 3)):
         assert fit_steps(space=GRID, metric="x", mode=mode).get_best_result().config["x"] == x
 
 
 @shows("TuneConfig.metric")
-def _() -> None:
+def _():
     (error,) = fit_steps(metric="loss", mode="min").errors
     assert "loss" in str(error)
     assert fit_steps(space=GRID, metric="x", mode="max").get_best_result().metrics["x"] == 6
 
 
 @shows("TuneConfig.search_alg")
-def _() -> None:
+def _():
     search = minitune.BasicVariantGenerator(points_to_evaluate=[{"x": 0.5}])
     assert fit_steps(space={"x": tune.uniform(0, 1)}, search_alg=search)[0].config == {"x": 0.5}
 
 
 @shows("TuneConfig.scheduler")
-def _() -> None:
+def _():
     scheduler = minitune.ASHAScheduler(metric="x", mode="max", max_t=2)
     assert fit_steps(scheduler=scheduler)[0].metrics["x"] == 1
     assert fit_steps()[0].metrics["x"] == 3
 
 
 @shows("TuneConfig.on_duplicate")
-def _() -> None:
+def _():
     for choice, number in (("allow", 3), ("resample", 1)):
         assert len(fit_steps(num_samples=3, on_duplicate=choice)) == number
 
 
 @shows("TuneConfig.constraints")
-def _() -> None:
+def _():
     grid = fit_steps(space=GRID, constraints=[lambda config: config["x"] != 3])
     assert [result.config["x"] for result in grid] == [1, 2]
 
 
 @shows("TuneConfig.num_samples")
-def _() -> None:
+def _():
     assert len(fit_steps(space=GRID, num_samples=2)) == 6
 
 
 @shows("TuneConfig.time_budget_s")
-def _() -> None:
-    def endless(config: dict[str, Any]) -> None:
+def _():
+    def endless(config):
         while True:
             minitune.report({"x": 1})
 
@@ -149,24 +145,24 @@ def _() -> None:
 
 
 @shows("TuneConfig.trial_name_creator")
-def _() -> None:
+def _():
     grid = fit_steps(space={"x": 7}, trial_name_creator=lambda trial: f"x_is_{trial.config['x']}")
     assert os.path.basename(grid[0].path).startswith("x_is_7")
 
 
 @shows("TuneConfig.trial_dirname_creator")
-def _() -> None:
+def _():
     grid = fit_steps(space={"x": 7}, trial_dirname_creator=lambda trial: f"x_is_{trial.config['x']}")
     assert os.path.basename(grid[0].path) == "x_is_7"
 
 
 @shows("TuneConfig.seed")
-def _() -> None:
+def _():
     space = {"x": tune.uniform(0, 1)}
     first, again, other = (fit_steps(space=space, seed=seed)[0].config["x"] for seed in (1, 1, 2))
     assert first == again != other
 
-    def completed(seed: int) -> Any:
+    def completed(seed):
         """A hyperparameter that the space lacks, as the scheduler has drawn it."""
         mutations = {"x": tune.uniform(0, 1)}
         scheduler = PopulationBasedTraining(metric="score", mode="max", hyperparam_mutations=mutations)
@@ -176,7 +172,7 @@ def _() -> None:
 
 
 @shows("TuneConfig.executor")
-def _() -> None:
+def _():
     assert fit_steps(lambda config: {"x": os.getpid()})[0].metrics["x"] == os.getpid()
 
 
@@ -184,41 +180,41 @@ def _() -> None:
 
 
 @shows("RunConfig.name")
-def _() -> None:
+def _():
     assert fit_steps(name="mine").experiment_path == str(run_path("mine"))
     assert os.path.basename(fit_steps().experiment_path).startswith("steps_")
 
 
 @shows("RunConfig.storage_path")
-def _() -> None:
+def _():
     elsewhere = str(run_path("elsewhere"))
     assert os.path.dirname(fit_steps(storage_path=elsewhere).experiment_path) == elsewhere
 
 
 @shows("RunConfig.local_dir")
-def _() -> None:
+def _():
     elsewhere = str(run_path("elsewhere"))
     assert os.path.dirname(fit_steps(storage_path=None, local_dir=elsewhere).experiment_path) == elsewhere
 
 
 @shows("RunConfig.failure_config")
-def _() -> None:
+def _():
     grid = fit_steps(fails, {"failures": 1}, failure_config=FailureConfig(max_failures=1))
     assert grid[0].metrics["attempts"] == 2
 
 
 @shows("RunConfig.checkpoint_config")
-def _() -> None:
+def _():
     assert kept(fit_steps(space={"saves": True}, checkpoint_config=CheckpointConfig(num_to_keep=1))) == [3]
 
 
 @shows("RunConfig.stop")
-def _() -> None:
+def _():
     assert fit_steps(stop={"x": 2})[0].metrics["x"] == 2
 
 
 @shows("RunConfig.callbacks")
-def _() -> None:
+def _():
     seen = []
 
     fit_steps(callbacks=[listening(on_trial_result=lambda result, **info: seen.append(result["x"]))])
@@ -230,37 +226,37 @@ class Reporter(minitune.ProgressReporter):
 
     blocks = 0
 
-    def should_report(self, trials: Any, done: bool = False) -> bool:
+    def should_report(self, trials, done=False):
         return done
 
-    def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+    def report(self, trials, done, *sys_info):
         self.blocks += 1
 
 
-def _blocks(**run: Any) -> int:
+def _blocks(**run):
     reporter = Reporter()
     fit_steps(progress_reporter=reporter, **run)
     return reporter.blocks
 
 
 @shows("RunConfig.progress_reporter")
-def _() -> None:
+def _():
     assert _blocks(verbose=1) == 1
 
 
 @shows("RunConfig.verbose")
-def _() -> None:
+def _():
     assert [_blocks(verbose=verbose) for verbose in (0, 1)] == [0, 1]
 
 
 @shows("RunConfig.progress")
-def _() -> None:
+def _():
     assert [_blocks(verbose=1, progress=progress) for progress in (False, True)] == [0, 1]
 
 
 @shows("RunConfig.keep_descendants")
-def _() -> None:
-    def starts(config: dict[str, Any]) -> dict[str, Any]:
+def _():
+    def starts(config):
         command = [sys.executable, "-c", "import time; time.sleep(600)"]
         return {"child": subprocess.Popen(command, start_new_session=True).pid}
 
@@ -280,14 +276,14 @@ def _() -> None:
 
 
 @shows("FailureConfig.max_failures")
-def _() -> None:
+def _():
     for retries, num_errors in ((0, 1), (1, 0), (-1, 0)):
         grid = fit_steps(fails, {"failures": 1}, failure_config=FailureConfig(max_failures=retries))
         assert grid.num_errors == num_errors
 
 
 @shows("FailureConfig.fail_fast")
-def _() -> None:
+def _():
     space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
     one_by_one = {"max_concurrent_trials": 1}
     assert fit_steps(fails, space, **one_by_one).num_errors == 3
@@ -297,7 +293,7 @@ def _() -> None:
 
 
 @shows("FailureConfig.give_up_after")
-def _() -> None:
+def _():
     space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
     assert fit_steps(fails, space).num_errors == 3
     with pytest.raises(CrashLoopError, match="not yet"):
@@ -305,31 +301,31 @@ def _() -> None:
 
 
 @shows("CheckpointConfig.num_to_keep")
-def _() -> None:
+def _():
     assert kept(fit_steps(space={"saves": True})) == [0, 1, 2, 3]
     assert kept(fit_steps(space={"saves": True}, checkpoint_config=CheckpointConfig(2))) == [2, 3]
 
 
 @shows("CheckpointConfig.checkpoint_score_attribute")
-def _() -> None:
+def _():
     best = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score")
     assert kept(fit_steps(space={"saves": True}, checkpoint_config=best)) == [1]
 
 
 @shows("CheckpointConfig.checkpoint_score_order")
-def _() -> None:
+def _():
     worst = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score", checkpoint_score_order="min")
     assert kept(fit_steps(space={"saves": True}, checkpoint_config=worst)) == [3]
 
 
 @shows("CheckpointConfig.checkpoint_frequency")
-def _() -> None:
+def _():
     every_third = CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False)
     assert kept(fit_steps(SavedCounter, {"end": 4}, checkpoint_config=every_third), "n") == [3]
 
 
 @shows("CheckpointConfig.checkpoint_at_end")
-def _() -> None:
+def _():
     for at_end, steps_kept in ((None, [4]), (True, [4]), (False, [])):
         config = CheckpointConfig(checkpoint_at_end=at_end)
         assert kept(fit_steps(SavedCounter, {"end": 4}, checkpoint_config=config), "n") == steps_kept
@@ -338,7 +334,7 @@ def _() -> None:
 # -- ResumeConfig ------------------------------------------------------------------------------------------------------
 
 
-def _resumed(name: str, **choice: Any) -> list[int]:
+def _resumed(name, **choice):
     """The attempts of a trial that finishes at the second one, and of its successors, after a resume."""
     run = {"name": name, "verbose": 0, "raise_on_failed_trial": False}
     minitune.run(fails, config={"failures": 1}, **run)
@@ -347,13 +343,13 @@ def _resumed(name: str, **choice: Any) -> list[int]:
 
 
 @shows("ResumeConfig.errored")
-def _() -> None:
+def _():
     assert _resumed("skip") == [0]
     assert _resumed("resume", errored="resume") == [2]
 
 
 @shows("ResumeConfig.finished")
-def _() -> None:
+def _():
     run = {"name": "run", "verbose": 0}
     first = minitune.run(steps, **run)
     skipped, restarted = (
@@ -364,7 +360,7 @@ def _() -> None:
 
 
 @shows("ResumeConfig.unfinished")
-def _() -> None:
+def _():
     quits = listening(on_trial_result=raiser(RuntimeError("enough")))
     for unfinished, x in (("skip", 0), ("resume", 3)):
         run = {"name": unfinished, "verbose": 0, "raise_on_failed_trial": False}
@@ -378,19 +374,19 @@ def _() -> None:
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_a_field_has_its_effect(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_has_its_effect(name, monkeypatch):
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
     EFFECTS[name]()
 
 
-def test_every_field_has_an_effect() -> None:
+def test_every_field_has_an_effect():
     configs = [getattr(minitune, name) for name in minitune.__all__ if name.endswith("Config")]
     known = {f"{kind.__name__}.{entry.name}" for kind in configs for entry in fields(kind)}
     assert known ^ {*EFFECTS, *ELSEWHERE, *NO_EFFECT} == set()
 
 
 @pytest.mark.parametrize("test_id", sorted(set(ELSEWHERE.values())))
-def test_the_test_that_shows_an_effect_exists(test_id: str) -> None:
+def test_the_test_that_shows_an_effect_exists(test_id):
     path, _, name = test_id.partition("::")
     before, _, body = (ROOT / path).read_text(encoding="utf-8").partition(f"def {name}(")
     assert body, "there is no such test"

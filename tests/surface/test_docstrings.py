@@ -1,13 +1,10 @@
 """Docstrings that no rule of a linter covers: those of methods, which a method that overrides another one inherits."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +23,7 @@ NEEDS_A_PACKAGE = (
 """Modules that may need an optional package. They are left out only if it is missing."""
 
 
-def classes() -> Iterator[type]:
+def classes():
     for found in pkgutil.walk_packages(minitune.__path__, "minitune.", onerror=lambda name: None):
         if found.name.endswith("__main__"):
             continue
@@ -41,7 +38,7 @@ def classes() -> Iterator[type]:
 
 
 @pytest.fixture(autouse=True)
-def switch_off() -> Iterator[None]:
+def switch_off():
     """The walk imports `minitune.as_ray`, too, which is a switch."""
     yield
     from minitune import as_ray
@@ -49,7 +46,7 @@ def switch_off() -> Iterator[None]:
     as_ray.undo()
 
 
-def undocumented(kind: type) -> Iterator[str]:
+def undocumented(kind):
     for name, member in vars(kind).items():
         if name.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
             continue
@@ -57,7 +54,7 @@ def undocumented(kind: type) -> Iterator[str]:
             yield f"{kind.__module__}.{kind.__qualname__}.{name}"
 
 
-def test_every_public_method_has_a_docstring_or_inherits_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_public_method_has_a_docstring_or_inherits_one(monkeypatch):
     monkeypatch.setenv("RAY_CLIENT_MODE", "0")  # Ray's import sets it, where Ray is installed
     kinds = [kind for kind in classes() if not kind.__name__.startswith("_")]
     assert len(kinds) > 300
@@ -65,8 +62,8 @@ def test_every_public_method_has_a_docstring_or_inherits_one(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("base", [object, minitune.Callback])
-def test_a_method_without_a_docstring_is_found_unless_it_overrides_one(base: type) -> None:
-    def on_trial_result(self: object) -> None:
+def test_a_method_without_a_docstring_is_found_unless_it_overrides_one(base):
+    def on_trial_result(self):
         pass
 
     kind = type("Kind", (base,), {"on_trial_result": on_trial_result, "__module__": __name__})
@@ -79,7 +76,7 @@ MOST_WORDS = 150
 A folder's map has no limit."""
 
 
-def docstrings(file: Path) -> Iterator[tuple[str, str]]:
+def docstrings(file):
     """The docstrings of a file, and of its classes and functions, by the name and the line."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Module):
@@ -88,7 +85,7 @@ def docstrings(file: Path) -> Iterator[tuple[str, str]]:
             yield f"{file}:{node.lineno} {node.name}", ast.get_docstring(node) or ""
 
 
-def test_no_docstring_is_longer_than_its_readers_are_patient() -> None:
+def test_no_docstring_is_longer_than_its_readers_are_patient():
     maps = {str(PACKAGE / folder / "__init__.py") for folder in MAPPED.split()}
     found = dict(text for file in PACKAGE.rglob("*.py") for text in docstrings(file) if text[0] not in maps)
     assert len(found) > 5000
@@ -100,7 +97,7 @@ MAPPED = "actor base commands driver executors output record schedulers search s
 
 
 @pytest.mark.parametrize("folder", MAPPED.split())
-def test_a_map_of_a_folder_has_all_its_modules(folder: str) -> None:
+def test_a_map_of_a_folder_has_all_its_modules(folder):
     text = ast.get_docstring(ast.parse((PACKAGE / folder / "__init__.py").read_text("utf-8"))) or ""
     modules = {path.stem for path in (PACKAGE / folder).glob("[a-z]*.py")}
     assert modules - set(re.findall(r"\w+", text)) == set()

@@ -3,11 +3,7 @@
 Others are in bad_values.txt, under the name of the class `InvalidArgumentError`.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -16,22 +12,22 @@ from minitune.registry import get_trainable_cls
 from minitune.schedulers import PB2, PopulationBasedTraining
 
 
-def score(config: dict[str, Any]) -> dict[str, Any]:
+def score(config):
     """A trainable."""
     return {"x": 1}
 
 
-def restore_under_another_name() -> None:
+def restore_under_another_name():
     grid = Tuner(score, tune_config=TuneConfig(executor="inline"), run_config=RunConfig(verbose=0)).fit()
     Tuner.restore(grid.experiment_path, "nowhere registered")
 
 
-def never_reported() -> None:
+def never_reported():
     tune_config = TuneConfig(metric="loss", mode="min", num_samples=3, executor="inline")
     Tuner(score, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()
 
 
-BOTH: dict[str, Callable[[], Any]] = {
+BOTH = {
     "a Tuner of an unknown name": lambda: Tuner("nowhere registered"),
     "an experiment of an unknown name": lambda: Experiment("e", "nowhere registered", config="invalid"),
     "a restored run of an unknown name": restore_under_another_name,
@@ -45,15 +41,15 @@ BOTH: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_the_error_is_a_tune_error_and_a_value_error(name: str) -> None:
+def test_the_error_is_a_tune_error_and_a_value_error(name):
     with pytest.raises(TuneError) as caught:
         BOTH[name]()
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_space_that_is_none_is_a_value_error() -> None:
+def test_a_space_that_is_none_is_a_value_error():
     class Space:
-        def to_dict(self) -> dict[str, Any]:
+        def to_dict(self):
             return {"x": 1}
 
     for wrong in ("invalid", object(), Space):

@@ -1,7 +1,5 @@
 """What `import minitune` loads, and what it offers."""
 
-from __future__ import annotations
-
 import ast
 import configparser
 import os
@@ -24,7 +22,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def environment(**changes: str) -> dict[str, str]:
+def environment(**changes):
     """The environment of a script that imports the package from here."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
 
@@ -118,13 +116,13 @@ PACKAGES = (
 )
 
 
-def test_a_package_lists_its_public_names_only_and_has_them_all() -> None:
+def test_a_package_lists_its_public_names_only_and_has_them_all():
     """Editors and IPython complete from `dir`, before any of the lazy names is loaded."""
     command = [sys.executable, SCRIPTS / "lists_names.py", *PACKAGES.split()]
     subprocess.run(command, check=True, env=environment())
 
 
-def test_completion_shows_the_names_of_a_package() -> None:
+def test_completion_shows_the_names_of_a_package():
     assert {"ASHAScheduler", "PopulationBasedTraining"} <= set(dir(minitune.schedulers))
     assert {"Any", "importlib", "made_with"}.isdisjoint(dir(minitune.schedulers))
     assert {"OptunaSearch", "TPESearch", "TuneBOHB"} <= set(dir(minitune.search))
@@ -132,14 +130,14 @@ def test_completion_shows_the_names_of_a_package() -> None:
     assert {"actor", "base", "driver", "executors", "record"}.isdisjoint(dir(minitune))
 
 
-def test_the_types_of_names_list_the_names_that_are_known() -> None:
+def test_the_types_of_names_list_the_names_that_are_known():
     assert get_args(SearcherName) == tuple(by_name._BY_NAME)
     assert get_args(SchedulerName) == tuple(minitune.schedulers._BY_NAME)
     for name in get_args(ExecutorName):
         minitune.TuneConfig(executor=name)
 
 
-def test_advice_to_install_a_library_is_a_requirement_of_setup_cfg() -> None:
+def test_advice_to_install_a_library_is_a_requirement_of_setup_cfg():
     """There may be no release that an extra could be installed from, so messages name the requirement itself."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")

@@ -1,16 +1,13 @@
 """Names that modules and objects lack: the error says where the name is, or has a similar one."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
-from typing import Any
 
 import pytest
 from kit import fit
 
 import minitune
-from minitune import ExperimentAnalysis, Result, ResultGrid
+from minitune import ExperimentAnalysis, Result
 from minitune._alias import HintFinder
 
 MODULES = [
@@ -28,8 +25,8 @@ MODULES = [
 
 
 @pytest.mark.parametrize(("module", "name", "hint"), MODULES)
-def test_a_name_that_a_module_lacks_is_looked_for(module: str, name: str, hint: str) -> None:
-    namespace: dict[str, Any] = {}
+def test_a_name_that_a_module_lacks_is_looked_for(module, name, hint):
+    namespace = {}
     exec(f"import {module} as module", namespace)
     with pytest.raises(AttributeError) as caught:
         getattr(namespace["module"], name)
@@ -39,20 +36,20 @@ def test_a_name_that_a_module_lacks_is_looked_for(module: str, name: str, hint: 
 
 
 @pytest.mark.parametrize(("module", "name", "hint"), MODULES)
-def test_an_import_of_a_name_that_a_module_lacks_is_looked_for(module: str, name: str, hint: str) -> None:
+def test_an_import_of_a_name_that_a_module_lacks_is_looked_for(module, name, hint):
     with pytest.raises(ImportError, match="cannot import") as caught:
         exec(f"from {module} import {name}")
     assert hint in str(caught.value) or "did you mean" in hint  # Python itself makes the others up
 
 
-def test_a_module_that_is_not_there_stays_absent() -> None:
+def test_a_module_that_is_not_there_stays_absent():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'minitune\.zzz'") as caught:
         exec("import minitune.zzz")
     assert caught.value.name == "minitune.zzz"
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> ResultGrid:
+def grid(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs")
     return fit(lambda config: {"loss": 1.0}, storage_path=path, metric="loss", mode="min")
 
@@ -71,13 +68,13 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> ResultGrid:
         ("_zzz", ""),
     ],
 )
-def test_an_attribute_that_a_grid_lacks_is_looked_for(name: str, hint: str, grid: ResultGrid) -> None:
+def test_an_attribute_that_a_grid_lacks_is_looked_for(name, hint, grid):
     with pytest.raises(AttributeError) as caught:
         getattr(grid, name)
     assert str(caught.value) == f"'ResultGrid' object has no attribute {name!r}{hint}"
 
 
-def test_attributes_that_results_and_analyses_lack_are_looked_for(grid: ResultGrid) -> None:
+def test_attributes_that_results_and_analyses_lack_are_looked_for(grid):
     analysis = ExperimentAnalysis(grid.experiment_path)
     for owner, name, hint in (
         (grid[0], "loss", ": write metrics['loss']"),
@@ -93,31 +90,29 @@ def test_attributes_that_results_and_analyses_lack_are_looked_for(grid: ResultGr
         assert str(caught.value).endswith(f"object has no attribute {name!r}{hint}")
 
 
-def test_a_similar_name_is_told_once(grid: ResultGrid) -> None:
+def test_a_similar_name_is_told_once(grid):
     with pytest.raises(AttributeError) as caught:
         grid.get_dataframee  # noqa: B018
     assert "".join(traceback.format_exception(caught.value)).lower().count("did you mean") == 1
 
 
-def test_a_package_with_a_similar_name_is_left_alone() -> None:
+def test_a_package_with_a_similar_name_is_left_alone():
     with pytest.raises(ModuleNotFoundError) as caught:
         exec("import minitune_plugins.Tuner")
     assert caught.value.name == "minitune_plugins"
     assert HintFinder().find_spec("minitune_plugins.Tuner") is None
 
 
-def test_a_grid_and_its_results_are_pickled_as_before(grid: ResultGrid) -> None:
+def test_a_grid_and_its_results_are_pickled_as_before(grid):
     assert pickle.loads(pickle.dumps(grid[0])).metrics == grid[0].metrics
 
 
-def test_a_variable_with_nearly_the_name_of_a_setting_is_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_variable_with_nearly_the_name_of_a_setting_is_told(monkeypatch, caplog):
     for name in ("MINITUNE_NUM_CPU", "MINITUNE_MY_OWN", "MINITUNE_RUN_ID", "MINITUNE_EXECUTOR"):
         monkeypatch.setenv(name, "inline")
     fit(lambda config: {"loss": 1})
     assert caplog.messages == ["MINITUNE_NUM_CPU is no setting of minitune (did you mean MINITUNE_NUM_CPUS?)"]
 
 
-def test_names_are_found_where_the_hints_say() -> None:
+def test_names_are_found_where_the_hints_say():
     assert minitune.schedulers.PopulationBasedTraining.__module__ == "minitune.schedulers.pbt"

@@ -1,7 +1,5 @@
 """Ray's import paths: names of the same modules."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil
@@ -38,13 +36,13 @@ NEED_PACKAGES = {
 }
 
 
-def here(path: str) -> str:
+def here(path):
     """The path in a ported script."""
     return f"minitune{path.removeprefix('ray')}" if path != "ray" else "minitune.ray"
 
 
 @pytest.mark.parametrize("path", IMPORTED)
-def test_paths_have_the_names_that_users_import(path: str) -> None:
+def test_paths_have_the_names_that_users_import(path):
     missing = ""
     try:
         for name in IMPORTED[path].split():
@@ -54,7 +52,7 @@ def test_paths_have_the_names_that_users_import(path: str) -> None:
     assert missing in ("", NEED_PACKAGES.get(path, ""))
 
 
-def test_a_module_that_users_import_is_an_attribute_without_an_import() -> None:
+def test_a_module_that_users_import_is_an_attribute_without_an_import():
     # Here `air` is the package itself, so `air.result` is the same as `tune.result`, and `tune.util` as `util`.
     wanted = [
         f"{path}.{name}"
@@ -138,7 +136,7 @@ def test_a_script_may_use_all_import_paths_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("path", REFUSED)
-def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
+def test_an_import_of_something_left_out_says_what_to_do(path):
     parent, _, name = here(path).rpartition(".")
     statements = [f"from {parent} import {name}"]
     if name.islower():  # it is a module
@@ -148,19 +146,19 @@ def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
             exec(statement, {})
 
 
-def test_an_attribute_that_a_module_lacks_says_what_to_do() -> None:
+def test_an_attribute_that_a_module_lacks_says_what_to_do():
     module = importlib.import_module("minitune.tune.registry")
     with pytest.raises(AttributeError, match="register_input': minitune has no reinforcement learning"):
         _ = module.register_input
     assert getattr(module, "register_input", 5) == 5
 
 
-def test_a_name_that_ray_does_not_have_is_missing() -> None:
+def test_a_name_that_ray_does_not_have_is_missing():
     for path in ("search.hyperopt", "tune.search.ax", "tune.registry", "driver", "air.integrations"):
         with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
             exec(f"from minitune.{path} import nonsense", {})
         assert not hasattr(importlib.import_module(f"minitune.{path}"), "nonsense")
 
 
-def test_a_module_with_another_home_is_an_attribute_too() -> None:
+def test_a_module_with_another_home_is_an_attribute_too():
     assert minitune.train.torch.TorchCheckpoint.__name__ == "TorchCheckpoint"

@@ -1,17 +1,14 @@
 """Public names of Ray Tune 2.60, their arguments and members: ours take all that they take, in the same order."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import json
 from pathlib import Path
-from typing import Any
 
 from signatures import describe
 
-TABLE: dict[str, str] = json.loads((Path(__file__).parent / "ray_tune_2_60.json").read_text(encoding="utf-8"))
+TABLE = json.loads((Path(__file__).parent / "ray_tune_2_60.json").read_text(encoding="utf-8"))
 
 INTERNAL = """
     checkpoint_at_end checkpoint_freq create_placement_group_factory from_directory from_json_state get_json_state
@@ -22,7 +19,7 @@ INTERNAL = """
 """
 """What the engine of Ray Tune does with a trial through the trial itself; here others do it."""
 
-DIFFERENCES: dict[str, str] = {
+DIFFERENCES = {
     **{
         f"tune.{reporter}.{name}": "setup() tells a reporter all of it"
         for reporter in ("CLIReporter", "JupyterNotebookReporter")
@@ -54,13 +51,13 @@ DIFFERENCES: dict[str, str] = {
 """Deliberate differences, each with its reason."""
 
 
-def find(path: str) -> Any:
+def find(path):
     """What minitune has under a path below Ray's package, undisturbed by descriptors; None if there is nothing."""
     parts = path.split(".")
     cut = next(index for index, part in enumerate(parts) if not part.islower() or index == len(parts) - 1)
     while True:
         try:
-            found: Any = importlib.import_module(".".join(["minitune", *parts[:cut]]))
+            found = importlib.import_module(".".join(["minitune", *parts[:cut]]))
             break
         except ModuleNotFoundError:
             cut -= 1
@@ -72,14 +69,14 @@ def find(path: str) -> Any:
     return found
 
 
-def arguments(signature: str) -> ast.arguments:
+def arguments(signature):
     """The parsed arguments of a signature in text."""
     (function,) = ast.parse(f"def f{signature}: ...").body
     assert isinstance(function, ast.FunctionDef)
     return function.args
 
 
-def defaults(of: ast.arguments) -> dict[str, str | None]:
+def defaults(of):
     """Defaults in text by argument, None where there is none."""
     positional = [*of.posonlyargs, *of.args]
     given = [None] * (len(positional) - len(of.defaults)) + [ast.unparse(value) for value in of.defaults]
@@ -88,7 +85,7 @@ def defaults(of: ast.arguments) -> dict[str, str | None]:
     return dict(zip(names, [*given, *keyword], strict=True))
 
 
-def complaints(theirs: str, ours: str) -> list[str]:
+def complaints(theirs, ours):
     """How a call that is written for `theirs` may go wrong with `ours`."""
     if "property" in (theirs, ours) or "value" in (theirs, ours):
         return [] if theirs == ours else [f"{theirs} against {ours}"]
@@ -106,7 +103,7 @@ def complaints(theirs: str, ours: str) -> list[str]:
     return found + [f"needs {name}" for name in extra]
 
 
-def difference(path: str) -> str:
+def difference(path):
     """What is different from the table, empty if nothing is."""
     found = find(path)
     if found is None:
@@ -115,12 +112,12 @@ def difference(path: str) -> str:
     return "; ".join(complaints(TABLE[path], describe(found, drop_self=is_method)))
 
 
-def test_calls_for_ray_tune_fit_the_signatures_here() -> None:
+def test_calls_for_ray_tune_fit_the_signatures_here():
     differences = {path: difference(path) for path in TABLE if path not in DIFFERENCES}
     found = {f"{path}{TABLE[path]}": text for path, text in differences.items() if text}
     assert found == {}, "follow Ray Tune, or say why not in DIFFERENCES"
 
 
-def test_the_listed_differences_to_ray_tune_exist() -> None:
+def test_the_listed_differences_to_ray_tune_exist():
     assert DIFFERENCES.keys() <= TABLE.keys()
     assert [path for path in DIFFERENCES if not difference(path)] == [], "as in Ray Tune now: out of DIFFERENCES"

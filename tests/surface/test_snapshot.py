@@ -1,7 +1,5 @@
 """Every public name of minitune with its signature, against what is on record."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -18,7 +16,7 @@ UPDATE = "MINITUNE_UPDATE_SNAPSHOT"
 HOW = f"if that is meant, run this test once with {UPDATE}=1 and commit {RECORD.name}"
 
 
-def public_names() -> dict[str, str]:
+def public_names():
     """The public names, by module."""
     names = {"": [name for name in minitune.__all__ if callable(getattr(minitune, name))]}
     for path in MODULES:
@@ -28,13 +26,13 @@ def public_names() -> dict[str, str]:
     return {path: " ".join(sorted(found)) for path, found in names.items()}
 
 
-def _is_ours(value: object) -> bool:
+def _is_ours(value):
     is_api = inspect.isclass(value) or inspect.isfunction(value)
     return is_api and str(getattr(value, "__module__", "")).startswith("minitune")
 
 
 @pytest.fixture(scope="module")
-def now() -> dict[str, str]:
+def now():
     found = table("minitune", public_names())
     if os.environ.get(UPDATE) == "1":
         write(found, str(RECORD))
@@ -42,24 +40,23 @@ def now() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def recorded(now: dict[str, str]) -> dict[str, str]:
-    on_record: dict[str, str] = json.loads(RECORD.read_text(encoding="utf-8"))
-    return on_record
+def recorded(now):
+    return json.loads(RECORD.read_text(encoding="utf-8"))
 
 
-def test_no_public_name_has_gone(now: dict[str, str], recorded: dict[str, str]) -> None:
+def test_no_public_name_has_gone(now, recorded):
     assert sorted(set(recorded) - set(now)) == [], HOW
 
 
-def test_every_public_name_is_on_record(now: dict[str, str], recorded: dict[str, str]) -> None:
+def test_every_public_name_is_on_record(now, recorded):
     assert sorted(set(now) - set(recorded)) == [], HOW
 
 
-def test_signatures_are_those_on_record(now: dict[str, str], recorded: dict[str, str]) -> None:
+def test_signatures_are_those_on_record(now, recorded):
     changed = {path: (recorded[path], now[path]) for path in recorded if path in now and recorded[path] != now[path]}
     assert changed == {}, HOW
 
 
-def test_members_are_those_of_the_package_only() -> None:
+def test_members_are_those_of_the_package_only():
     assert "fit" in members(minitune.Tuner)
     assert "with_traceback" not in members(minitune.TuneError)

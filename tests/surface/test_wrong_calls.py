@@ -1,11 +1,7 @@
 """Calls whose arguments do not fit, and failing functions of a search space: the error names what is meant."""
 
-from __future__ import annotations
-
 import inspect
 import traceback
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from kit import fit
@@ -25,7 +21,7 @@ from minitune import (
 )
 
 
-def f(config: dict[str, Any]) -> dict[str, Any]:
+def f(config):
     return {"x": 1}
 
 
@@ -33,7 +29,7 @@ class Mine(schedulers.ASHAScheduler):
     """A user's subclass, whose constructor is inherited."""
 
 
-CALLS: dict[str, tuple[Callable[[], Any], list[str]]] = {
+CALLS = {
     "run": (lambda: tune.run(f, num_sample=3), ["run() takes no argument 'num_sample' (did you mean 'num_samples'?)"]),
     "experiment": (lambda: tune.Experiment("x", f, confg={}), ["Experiment()", "did you mean 'config'"]),
     "name of Optuna": (lambda: TuneConfig(n_trials=3), ["TuneConfig()", "'n_trials'", "called num_samples here"]),
@@ -50,7 +46,7 @@ CALLS: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_wrong_call_names_the_right_arguments(name: str) -> None:
+def test_a_wrong_call_names_the_right_arguments(name):
     call, parts = CALLS[name]
     with pytest.raises(TypeError) as caught:
         call()
@@ -58,12 +54,12 @@ def test_a_wrong_call_names_the_right_arguments(name: str) -> None:
         assert part in str(caught.value)
 
 
-def test_an_error_from_inside_is_left_alone() -> None:
+def test_an_error_from_inside_is_left_alone():
     with pytest.raises(TypeError, match=r"^tune_config must be a TuneConfig, but got 5$"):
-        Tuner(f, tune_config=5)  # type: ignore[arg-type]
+        Tuner(f, tune_config=5)
 
 
-def test_checked_functions_keep_their_signatures() -> None:
+def test_checked_functions_keep_their_signatures():
     known = ["trainable", "param_space", "tune_config", "run_config", "_tuner_kwargs"]
     assert list(inspect.signature(Tuner).parameters) == known
     assert list(inspect.signature(choice).parameters) == ["categories"]
@@ -71,21 +67,21 @@ def test_checked_functions_keep_their_signatures() -> None:
 
 @pytest.mark.parametrize("entry", [Tuner, tune.run])
 @pytest.mark.parametrize("value", [{"x": 1}, None])
-def test_the_result_of_a_trainable_in_its_place_is_refused_with_a_hint(entry: Callable[[Any], Any], value: Any) -> None:
+def test_the_result_of_a_trainable_in_its_place_is_refused_with_a_hint(entry, value):
     with pytest.raises(TuneError, match=r"was the function called\? Pass train, not train"):
         entry(value)
 
 
-def test_a_study_without_a_mode_names_what_is_missing() -> None:
+def test_a_study_without_a_mode_names_what_is_missing():
     with pytest.raises(ValueError, match="a Study needs only the mode"):
         Study({"x": uniform(0, 1)}, "tpe")
 
 
-def half(config: dict[str, Any]) -> float:
+def half(config):
     return 1 / (config["x"] - 1)
 
 
-def test_a_failing_function_of_the_space_is_shown_with_its_own_frames() -> None:
+def test_a_failing_function_of_the_space_is_shown_with_its_own_frames():
     space = {"x": 1, "deep": {"half": sample_from(half)}}
     with pytest.raises(TuneError, match=r"^sample_from of parameter 'deep/half' failed: ZeroDivisionError") as caught:
         fit(f, space)
@@ -99,7 +95,7 @@ def test_a_failing_function_of_the_space_is_shown_with_its_own_frames() -> None:
     assert cause.__cause__ is None
 
 
-def test_all_frames_are_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_frames_are_shown_on_request(monkeypatch):
     monkeypatch.setenv("MINITUNE_FULL_TRACEBACKS", "1")
     with pytest.raises(TuneError) as caught:
         fit(f, {"x": 1, "half": sample_from(half)})

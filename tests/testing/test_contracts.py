@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from minitune.schedulers import FIFOScheduler, TrialScheduler
+from minitune.schedulers import FIFOScheduler
 from minitune.search import Searcher, TPESearch
 from minitune.testing import SchedulerContract, SearcherContract
 
 
-def broken_rule(contract: Any, test: str, tmp_path: Path) -> BaseException | None:
+def broken_rule(contract, test, tmp_path):
     """The error of a test of a contract; None if it passes."""
     method = getattr(contract, test)
     try:
@@ -34,14 +34,14 @@ class GoodSearcher(TPESearch):
 
 
 class OutOfTheSpace(TPESearch):
-    def suggest(self, trial_id: str) -> Any:
-        return {**super().suggest(trial_id), "momentum": 1.5}  # type: ignore[dict-item]  # it is a dict
+    def suggest(self, trial_id):
+        return {**super().suggest(trial_id), "momentum": 1.5}
 
 
 class OneDictForAll(TPESearch):
     given: Any = None
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         suggested = super().suggest(trial_id)
         self.given = suggested if self.given is None else self.given
         self.given.update(suggested)
@@ -51,14 +51,14 @@ class OneDictForAll(TPESearch):
 class OneAtATime(TPESearch):
     busy = False
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         if self.busy:
             return None
         suggested = super().suggest(trial_id)
         self.busy = True
         return suggested
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         self.busy = False
         super().on_trial_complete(trial_id, result, error)
 
@@ -66,93 +66,93 @@ class OneAtATime(TPESearch):
 class LearnsFromWhatItGave(TPESearch):
     """Builds on the last dict that it has returned, which the caller may have changed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.given: dict[str, Any] = {}
+        self.given = {}
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         suggested = super().suggest(trial_id)
-        config = {**suggested, **self.given}  # type: ignore[dict-item]  # it is a dict
+        config = {**suggested, **self.given}
         self.given = config
         return config
 
 
 class ChangesResults(TPESearch):
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         super().on_trial_complete(trial_id, result, error)
         if result:
             result["loss"] = 0.0
 
 
 class StumblesOverNaN(TPESearch):
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         if result and math.isnan(result["loss"]):
             raise ValueError("not a number")
         super().on_trial_complete(trial_id, result, error)
 
 
 class StumblesOverStrangers(TPESearch):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.known: set[str] = set()
+        self.known = set()
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         self.known.add(trial_id)
         return super().suggest(trial_id)
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id, result):
         if trial_id not in self.known:
             raise KeyError(trial_id)
         super().on_trial_result(trial_id, result)
 
 
 class GlobalRandom(TPESearch):
-    def suggest(self, trial_id: str) -> Any:
-        return {**super().suggest(trial_id), "momentum": random.random()}  # type: ignore[dict-item]  # it is a dict
+    def suggest(self, trial_id):
+        return {**super().suggest(trial_id), "momentum": random.random()}
 
 
 class SeedsTheGlobalGenerator(TPESearch):
-    def set_seed(self, seed: int) -> None:
+    def set_seed(self, seed):
         random.seed(seed)
         super().set_seed(seed)
 
 
 class OneSeed(TPESearch):
-    def set_seed(self, seed: int) -> None:
+    def set_seed(self, seed):
         super().set_seed(7)
 
 
 class AlwaysMin(TPESearch):
-    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, config, **spec):
         return super().set_search_properties(metric, "min", config, **spec)
 
 
 class SavesNothing(TPESearch):
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self):
         return {}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state):
         pass
 
 
 class LeavesAFile(TPESearch):
-    def save(self, checkpoint_path: str) -> None:
+    def save(self, checkpoint_path):
         super().save(checkpoint_path)
         Path(f"{checkpoint_path}.old").touch()
 
 
 class LearnsNothing(TPESearch):
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         super().on_trial_complete(trial_id, {**result, "loss": 0.0} if result else result, error)
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id, result):
         pass
 
 
 class EndsEarly(TPESearch):
     count = 0
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         self.count += 1
         return Searcher.FINISHED if self.count > 4 else super().suggest(trial_id)
 
@@ -160,27 +160,27 @@ class EndsEarly(TPESearch):
 class NeedsItsOrder(TPESearch):
     """Takes a result only of the trial that it has given a configuration first."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.in_order: list[str] = []
+        self.in_order = []
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         suggested = super().suggest(trial_id)
         self.in_order.append(trial_id)
         return suggested
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         if result and self.in_order.pop(0) != trial_id:
             raise ValueError(trial_id)
         super().on_trial_complete(trial_id, result, error)
 
 
 class ChangesTheSpace(TPESearch):
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         self.config["more"] = 1
         return super().suggest(trial_id)
 
-    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, config, **spec):
         self.config = config
         return super().set_search_properties(metric, mode, config, **spec)
 
@@ -190,30 +190,30 @@ class LosesTheSpace(TPESearch):
 
     has_failed = False
 
-    def on_trial_error(self, trial_id: str) -> None:
+    def on_trial_error(self, trial_id):
         self.has_failed = True
 
-    def suggest(self, trial_id: str) -> Any:
+    def suggest(self, trial_id):
         suggested = super().suggest(trial_id)
-        return {**suggested, "momentum": 1.5} if self.has_failed else suggested  # type: ignore[dict-item]  # it is a dict
+        return {**suggested, "momentum": 1.5} if self.has_failed else suggested
 
 
 class ForgetsTheRunning(TPESearch):
     """A state that it was given knows no trial that runs."""
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state):
         super().set_state(state)
         self.is_new = True
 
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id, result=None, error=False):
         if not (getattr(self, "is_new", False) and trial_id == "running"):
             super().on_trial_complete(trial_id, result, error)
 
 
-def stumbling(hook: str, when: Any) -> type[Searcher]:
+def stumbling(hook, when):
     """A class of searchers that raise in a hook if its arguments are such."""
 
-    def raises(self: TPESearch, *args: Any, **kwargs: Any) -> Any:
+    def raises(self, *args, **kwargs):
         if when(*args, **kwargs):
             raise RuntimeError(hook)
         return getattr(TPESearch, hook)(self, *args, **kwargs)
@@ -221,12 +221,12 @@ def stumbling(hook: str, when: Any) -> type[Searcher]:
     return type(f"StumblesIn_{hook}", (TPESearch,), {hook: raises})
 
 
-def of_value(value: float) -> Any:
+def of_value(value):
     return lambda trial_id, result=None, error=False: bool(result) and result["loss"] == value
 
 
 HARM = "test_nothing_that_trials_do_throws_it_off"
-STUMBLING: list[tuple[type[Searcher], str]] = [
+STUMBLING = [
     (stumbling("on_pause", lambda trial_id: True), HARM),
     (stumbling("on_unpause", lambda trial_id: True), HARM),
     (stumbling("on_trial_error", lambda trial_id: True), HARM),
@@ -239,7 +239,7 @@ STUMBLING: list[tuple[type[Searcher], str]] = [
     (stumbling("on_trial_complete", lambda trial_id, result=None, error=False: error), "test_it_serves_a_run"),
 ]
 
-SEARCHERS: list[tuple[type[Searcher], str]] = [
+SEARCHERS = [
     *STUMBLING,
     (NeedsItsOrder, "test_several_trials_at_a_time"),
     (ChangesTheSpace, "test_what_it_is_given_stays_as_it_is"),
@@ -263,29 +263,29 @@ SEARCHERS: list[tuple[type[Searcher], str]] = [
 ]
 
 
-def searcher_contract(kind: type[Searcher]) -> SearcherContract:
+def searcher_contract(kind):
     """The contract for a class of searchers."""
 
     class Contract(SearcherContract):
         learns = True
 
-        def make_searcher(self) -> Searcher:
+        def make_searcher(self):
             return kind()
 
     return Contract()
 
 
 @pytest.mark.parametrize(("kind", "test"), SEARCHERS)
-def test_a_searcher_that_breaks_a_rule_is_found_out(kind: type[Searcher], test: str, tmp_path: Path) -> None:
+def test_a_searcher_that_breaks_a_rule_is_found_out(kind, test, tmp_path):
     assert broken_rule(searcher_contract(kind), test, tmp_path) is not None
 
 
 @pytest.mark.parametrize("test", sorted({test for _, test in SEARCHERS}))
-def test_a_searcher_that_keeps_the_rules_passes(test: str, tmp_path: Path) -> None:
+def test_a_searcher_that_keeps_the_rules_passes(test, tmp_path):
     assert broken_rule(searcher_contract(GoodSearcher), test, tmp_path) is None
 
 
-def test_each_rule_for_searchers_can_be_broken() -> None:
+def test_each_rule_for_searchers_can_be_broken():
     assert {test for _, test in SEARCHERS} == {name for name in dir(SearcherContract) if name.startswith("test_")}
 
 
@@ -295,14 +295,14 @@ def test_each_rule_for_searchers_can_be_broken() -> None:
 class Halving(FIFOScheduler):
     """Keeps all rules: a trial pauses once, at its fourth result, and may be stopped at its eighth."""
 
-    def __init__(self) -> None:
-        self.judged: set[str] = set()
-        self.paused: set[str] = set()
+    def __init__(self):
+        self.judged = set()
+        self.paused = set()
 
-    def is_good(self, score: float) -> bool:
+    def is_good(self, score):
         return (score if self._mode == "max" else -score) > 0.4  # NaN is not good
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         if result["training_iteration"] == 4 and trial.trial_id not in self.paused:
             self.paused.add(trial.trial_id)
             return self.PAUSE
@@ -315,35 +315,35 @@ class Halving(FIFOScheduler):
 class CountsReports(Halving):
     """Takes the number of reports for the iteration."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.counts = Counter[str]()
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         self.counts[trial.trial_id] += 1
         counted = {**result, "training_iteration": self.counts[trial.trial_id]}
         return super().on_trial_result(tune_controller, trial, counted)
 
 
 class ForgetsThePaused(Halving):
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         return tune_controller.first_pending()
 
 
 class StumblesOverFailures(Halving):
-    def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+    def on_trial_error(self, tune_controller, trial):
         raise RuntimeError("a trial has failed")
 
 
 class StumblesOverTheLost(Halving):
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         if any(trial.status == "ERROR" for trial in tune_controller.get_trials()):
             raise RuntimeError("a trial is lost")
         return super().choose_trial_to_run(tune_controller)
 
 
 class NeedsCheckpoints(Halving):
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         chosen = super().choose_trial_to_run(tune_controller)
         if chosen is not None and chosen.last_result and not chosen.checkpoints:
             raise RuntimeError("nothing was saved")
@@ -353,55 +353,55 @@ class NeedsCheckpoints(Halving):
 class PausesAgainAndAgain(Halving):
     """Without checkpoints, no trial gets beyond its fourth result."""
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         return self.PAUSE if result["training_iteration"] == 4 else self.CONTINUE
 
 
 class StumblesOverInfinities(Halving):
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         int(result["score"])
         return super().on_trial_result(tune_controller, trial, result)
 
 
 class NaNWins(Halving):
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         return self.CONTINUE if math.isnan(result["score"]) else self.STOP
 
 
 class Dice(Halving):
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         return self.STOP if random.random() < 0.2 else self.CONTINUE
 
 
 class SeedsTheDice(Dice):
-    def set_seed(self, seed: int) -> None:
+    def set_seed(self, seed):
         random.seed(seed)
 
 
 class AlwaysMax(Halving):
-    def is_good(self, score: float) -> bool:
+    def is_good(self, score):
         return score > 0.4
 
 
 class SavesNoState(Halving):
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self):
         return {}
 
 
 class LeavesAStateBehind(Halving):
-    def save(self, checkpoint_path: str) -> None:
+    def save(self, checkpoint_path):
         super().save(checkpoint_path)
         Path(f"{checkpoint_path}.old").touch()
 
 
 class ImprovesResults(Halving):
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         result["score"] += 1
         return super().on_trial_result(tune_controller, trial, result)
 
 
 class ChangesConfigurations(Halving):
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         trial.config["x"] = 1.0
         return super().on_trial_result(tune_controller, trial, result)
 
@@ -409,13 +409,13 @@ class ChangesConfigurations(Halving):
 class ChangesItsMind(Halving):
     asked = 0
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         self.asked += 1
         return super().choose_trial_to_run(tune_controller) if self.asked % 2 else None
 
 
 class TakesEveryMetric(Halving):
-    def set_search_properties(self, metric: Any, mode: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, **spec):
         self._metric, self._mode = metric, mode
         return True
 
@@ -423,48 +423,48 @@ class TakesEveryMetric(Halving):
 class WaitsForAnother(Halving):
     """Starts no trial alone."""
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         return super().choose_trial_to_run(tune_controller) if len(tune_controller.get_trials()) > 1 else None
 
 
 class StumblesOverRetries(Halving):
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         if any(trial.num_failures for trial in tune_controller.get_live_trials()):
             raise RuntimeError("a trial comes back")
         return super().choose_trial_to_run(tune_controller)
 
 
 class Undecided(Halving):
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller, trial, result):
         decision = super().on_trial_result(tune_controller, trial, result)
         return "MAYBE" if decision == self.STOP else decision
 
 
 class ChoosesTheRunning(Halving):
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+    def choose_trial_to_run(self, tune_controller):
         return next((trial for trial in tune_controller.get_trials() if trial.status == "RUNNING"), None) or (
             super().choose_trial_to_run(tune_controller)
         )
 
 
 class SaysNothing(Halving):
-    def debug_string(self) -> Any:
+    def debug_string(self):
         return None
 
 
 class KeepsItsMetric(Halving):
-    def set_search_properties(self, metric: Any, mode: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, **spec):
         return False
 
 
 class ForgetsItsMetric(Halving):
-    def set_search_properties(self, metric: Any, mode: Any, **spec: Any) -> bool:
+    def set_search_properties(self, metric, mode, **spec):
         has_metric = self._mode is not None
         self._mode = mode
         return not has_metric
 
 
-SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
+SCHEDULERS = [
     (WaitsForAnother, "test_every_trial_comes_to_its_end"),
     (StumblesOverTheLost, "test_failures_leave_the_others_alone"),
     (StumblesOverRetries, "test_failures_leave_the_others_alone"),
@@ -493,25 +493,25 @@ SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
 ]
 
 
-def scheduler_contract(kind: type[TrialScheduler]) -> SchedulerContract:
+def scheduler_contract(kind):
     """The contract for a class of schedulers."""
 
     class Contract(SchedulerContract):
-        def make_scheduler(self) -> TrialScheduler:
+        def make_scheduler(self):
             return kind()
 
     return Contract()
 
 
 @pytest.mark.parametrize(("kind", "test"), SCHEDULERS)
-def test_a_scheduler_that_breaks_a_rule_is_found_out(kind: type[TrialScheduler], test: str, tmp_path: Path) -> None:
+def test_a_scheduler_that_breaks_a_rule_is_found_out(kind, test, tmp_path):
     assert broken_rule(scheduler_contract(kind), test, tmp_path) is not None
 
 
 @pytest.mark.parametrize("test", sorted({test for _, test in SCHEDULERS}))
-def test_a_scheduler_that_keeps_the_rules_passes(test: str, tmp_path: Path) -> None:
+def test_a_scheduler_that_keeps_the_rules_passes(test, tmp_path):
     assert broken_rule(scheduler_contract(Halving), test, tmp_path) is None
 
 
-def test_each_rule_for_schedulers_can_be_broken() -> None:
+def test_each_rule_for_schedulers_can_be_broken():
     assert {test for _, test in SCHEDULERS} == {name for name in dir(SchedulerContract) if name.startswith("test_")}

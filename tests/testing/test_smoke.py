@@ -1,7 +1,5 @@
 """`smoke` and `assert_best`: what passes, what is refused, and the texts."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -10,10 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import Listed, listening
@@ -28,29 +24,29 @@ SCRIPTS = Path(__file__).with_name("scripts")
 BY_REFERENCE = True  # see `conftest`
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for i in range(1, 4):
         report({"loss": config["lr"] / i})
 
 
-def break_down(lr: float) -> None:
+def break_down(lr):
     if lr > 0.5:
         raise ValueError(f"lr={lr} is too large")
 
 
-def fail_late(config: dict[str, Any]) -> None:
+def fail_late(config):
     report({"loss": 1.0})
     break_down(config["lr"])
 
 
-def refused(directory: Path, *arguments: Any, **options: Any) -> str:
+def refused(directory, *arguments, **options):
     with pytest.raises(SmokeFailure) as caught:
         smoke(*arguments, directory=directory / "runs", **options)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_good_trainable_passes_and_the_results_are_there(executor: str, tmp_path: Path) -> None:
+def test_a_good_trainable_passes_and_the_results_are_there(executor, tmp_path):
     space = {"lr": uniform(0, 1)}
     grid = smoke(train, space, metric="loss", mode="min", executor=executor, directory=tmp_path)
     assert [result.metrics["training_iteration"] for result in grid] == [3, 3]
@@ -59,15 +55,15 @@ def test_a_good_trainable_passes_and_the_results_are_there(executor: str, tmp_pa
     assert [result.config for result in again] == [result.config for result in grid]
 
 
-def test_failures_of_several_kinds_are_told_with_their_numbers(tmp_path: Path) -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_failures_of_several_kinds_are_told_with_their_numbers(tmp_path):
+    def fails(config):
         raise ValueError(f"{config['n']} is odd" if config["n"] % 2 else "even")
 
     text = refused(tmp_path, fails, {"n": grid_search([1, 2, 3])}, num_samples=1)
     assert "all failures:\n  2 x ValueError: 1 is odd\n  1 x ValueError: even" in text
 
 
-def test_a_failure_shows_the_users_frames_the_configuration_and_the_seed(tmp_path: Path) -> None:
+def test_a_failure_shows_the_users_frames_the_configuration_and_the_seed(tmp_path):
     text = refused(tmp_path, fail_late, {"lr": grid_search([0.1, 0.7, 0.8])}, num_samples=1, seed=7)
     assert text.startswith("2 of 3 trials of fail_late failed\n")
     assert 'break_down(config["lr"])' in text
@@ -78,7 +74,7 @@ def test_a_failure_shows_the_users_frames_the_configuration_and_the_seed(tmp_pat
     assert os.sep.join(("minitune", "executors")) not in text
 
 
-def test_arguments_go_to_the_config_that_has_them(tmp_path: Path) -> None:
+def test_arguments_go_to_the_config_that_has_them(tmp_path):
     limits = {"stop": {"training_iteration": 2}, "max_concurrent_trials": 1}
     grid = smoke(train, {"lr": 1.0}, name="short", directory=tmp_path, **limits)
     assert [result.metrics["training_iteration"] for result in grid] == [2, 2]
@@ -98,9 +94,7 @@ def test_arguments_go_to_the_config_that_has_them(tmp_path: Path) -> None:
         ({"num_samples": 0}, ValueError, "num_samples must be an int >= 1"),
     ],
 )
-def test_bad_arguments_are_refused_at_once(
-    arguments: dict[str, Any], kind: type[Exception], text: str, tmp_path: Path
-) -> None:
+def test_bad_arguments_are_refused_at_once(arguments, kind, text, tmp_path):
     with pytest.raises(kind) as caught:
         smoke(train, {"lr": 1.0}, directory=tmp_path, **arguments)
     assert str(caught.value).startswith(text)
@@ -109,42 +103,42 @@ def test_bad_arguments_are_refused_at_once(
 # -- what is left behind -------------------------------------------------------------------------------------------
 
 release = threading.Event()
-children: list[subprocess.Popen[bytes]] = []
+children = []
 
 
-def leave_thread(config: dict[str, Any]) -> dict[str, Any]:
+def leave_thread(config):
     threading.Thread(target=release.wait, name="left", daemon=True).start()
     return {"loss": 1}
 
 
-def leave_child(config: dict[str, Any]) -> dict[str, Any]:
+def leave_child(config):
     children.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
     return {"loss": 1}
 
 
-def leave_variable(config: dict[str, Any]) -> dict[str, Any]:
+def leave_variable(config):
     os.environ["SECRET_OF_A_TRIAL"] = "hunter2"
     os.environ.pop("HOME", None)
     return {"loss": 1}
 
 
-def leave_directory(config: dict[str, Any]) -> dict[str, Any]:
+def leave_directory(config):
     os.chdir(os.path.dirname(os.getcwd()))
     return {"loss": 1}
 
 
-def leave_file(config: dict[str, Any]) -> dict[str, Any]:
+def leave_file(config):
     Path("model.pkl").touch()
     return {"loss": 1}
 
 
-def leave_descriptor(config: dict[str, Any]) -> dict[str, Any]:
+def leave_descriptor(config):
     config["fd"].append(os.open(os.devnull, os.O_RDONLY))
     descriptors.extend(config["fd"])
     return {"loss": 1}
 
 
-descriptors: list[int] = []
+descriptors = []
 
 
 @pytest.mark.parametrize(
@@ -158,9 +152,7 @@ descriptors: list[int] = []
         (leave_descriptor, "descriptors", "-> /dev/null"),
     ],
 )
-def test_leftovers_are_named_and_undone(
-    trainable: Any, kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leftovers_are_named_and_undone(trainable, kind, text, tmp_path, monkeypatch):
     if kind == "descriptors" and not sys.platform.startswith("linux"):
         pytest.skip("this system does not show descriptors")
     here = tmp_path / "here"
@@ -192,7 +184,7 @@ def test_leftovers_are_named_and_undone(
                 thread.join()
 
 
-def test_nothing_of_a_smoke_test_stays_in_the_process(tmp_path: Path) -> None:
+def test_nothing_of_a_smoke_test_stays_in_the_process(tmp_path):
     handlers = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
     environment, state = dict(os.environ), random.getstate()
     smoke(train, {"lr": uniform(0, 1)}, directory=tmp_path)
@@ -204,12 +196,12 @@ def test_nothing_of_a_smoke_test_stays_in_the_process(tmp_path: Path) -> None:
 class OnALibrary(Listed):
     """A searcher whose library sets a variable when it is first imported."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__({"lr": 1.0})
         os.environ["SET_BY_A_LIBRARY"] = "1"
 
 
-def test_changes_by_imported_libraries_are_no_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_imported_libraries_are_no_leftovers(tmp_path, monkeypatch):
     monkeypatch.setenv("SET_BY_A_LIBRARY", "")  # taken back after the test
     del os.environ["SET_BY_A_LIBRARY"]
     monkeypatch.setitem(sys.modules, "minitune.search.nevergrad", SimpleNamespace(NevergradSearch=OnALibrary))
@@ -220,17 +212,17 @@ def test_changes_by_imported_libraries_are_no_leftovers(tmp_path: Path, monkeypa
 # -- the bound -----------------------------------------------------------------------------------------------------
 
 
-def hang(config: dict[str, Any]) -> None:
+def hang(config):
     release.wait()
 
 
-def spin(config: dict[str, Any]) -> None:
+def spin(config):
     os.environ["SPINNING"] = "1"
     while True:
         pass
 
 
-def test_a_loop_without_end_is_ended_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_without_end_is_ended_by_force(tmp_path, monkeypatch):
     monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 10)
     text = refused(tmp_path, spin, {}, num_samples=1, budget_s=0.5)
@@ -238,12 +230,12 @@ def test_a_loop_without_end_is_ended_by_force(tmp_path: Path, monkeypatch: pytes
     assert "SPINNING" not in os.environ
 
 
-def never_ends(config: dict[str, Any]) -> None:
+def never_ends(config):
     while True:
         report({"loss": 1.0})
 
 
-def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path, monkeypatch):
     monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs.STRAGGLER_BOUND_S", 0.1)
@@ -260,33 +252,31 @@ def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monk
     assert text.count("File") == 1
 
 
-def hang_in_the_end(config: dict[str, Any]) -> None:
+def hang_in_the_end(config):
     for _ in range(config["reports"]):
         report({"loss": 1.0})
     hang(config)
 
 
 @pytest.mark.parametrize("reports", [0, 1])
-def test_hanging_trial_in_a_process_fails_with_its_stack(
-    reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_trial_in_a_process_fails_with_its_stack(reports, tmp_path, monkeypatch):
     monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     release.clear()
     # The budget is long enough for a slow machine. The limit of reports, a share of it, ends the trial before.
     monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", 0.01)
-    options: dict[str, Any] = {"num_samples": 1, "budget_s": 50, "executor": "local"}
+    options = {"num_samples": 1, "budget_s": 50, "executor": "local"}
     told = refused(tmp_path, hang_in_the_end, {"reports": reports}, **options)
     assert told.startswith("1 of 1 trials of hang_in_the_end failed")
     assert "no report for 0.5 s" in told
     assert f'File "{__file__}", line {hang.__code__.co_firstlineno + 1} in hang\n' in told
 
 
-def test_a_training_without_end_is_stopped_at_the_budget(tmp_path: Path) -> None:
+def test_a_training_without_end_is_stopped_at_the_budget(tmp_path):
     grid = smoke(never_ends, {}, num_samples=1, budget_s=0.1, directory=tmp_path)
     assert grid[0].metrics["training_iteration"] > 1
 
 
-def test_a_training_without_reports_gets_advice(tmp_path: Path) -> None:
+def test_a_training_without_reports_gets_advice(tmp_path):
     text = refused(tmp_path, lambda config: None, {}, num_samples=1)
     assert text.endswith("has reported anything before its end: call report(), or return a dict of metrics")
 
@@ -294,7 +284,7 @@ def test_a_training_without_reports_gets_advice(tmp_path: Path) -> None:
 # -- assert_best ---------------------------------------------------------------------------------------------------
 
 
-def test_assert_best_returns_the_best_trial_or_names_it(tmp_path: Path) -> None:
+def test_assert_best_returns_the_best_trial_or_names_it(tmp_path):
     grid = smoke(train, {"lr": grid_search([0.3, 0.6])}, num_samples=1, metric="loss", mode="min", directory=tmp_path)
     assert assert_best(grid, at_most=0.2).config == {"lr": 0.3}
     assert assert_best(ExperimentAnalysis(grid.experiment_path), "loss", at_most=0.2).config == {"lr": 0.3}
@@ -312,7 +302,7 @@ def test_assert_best_returns_the_best_trial_or_names_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at_least or at_most must be a number"):
         assert_best(grid, "loss")
     with pytest.raises(TypeError, match="result_grid must be a ResultGrid"):
-        assert_best([], "loss", at_least=1)  # type: ignore[arg-type]  # what users may do
+        assert_best([], "loss", at_least=1)
     with pytest.raises(ValueError, match="metric must be the metric's name"):
         assert_best(smoke(train, {"lr": 1.0}, num_samples=1, directory=tmp_path), at_least=1)
 
@@ -320,9 +310,7 @@ def test_assert_best_returns_the_best_trial_or_names_it(tmp_path: Path) -> None:
 # -- pytest --------------------------------------------------------------------------------------------------------
 
 
-def test_the_fixture_fails_a_test_with_the_users_traceback_alone(
-    tmp_path: Path, bound_s: Callable[[float], float]
-) -> None:
+def test_the_fixture_fails_a_test_with_the_users_traceback_alone(tmp_path, bound_s):
     shutil.copy(SCRIPTS / "suite_with_the_fixture.py", tmp_path / "test_suite.py")
     shutil.copy(SCRIPTS / "minitune_user.py", tmp_path)
     command = ["-m", "pytest", "-p", "minitune.testing.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "-q"]
@@ -352,7 +340,7 @@ def test_the_fixture_fails_a_test_with_the_users_traceback_alone(
 
 
 # -- the state of a process ----------------------------------------------------------------------------------------
-def test_handlers_of_signals_are_named_and_put_back() -> None:
+def test_handlers_of_signals_are_named_and_put_back():
     own = signal.getsignal(signal.SIGUSR1)
     before = ProcessSnapshot(("signals",))
     assert before.leftovers(0) == []
@@ -367,7 +355,7 @@ def test_handlers_of_signals_are_named_and_put_back() -> None:
     assert before.leftovers(0) == []
 
 
-def test_variables_that_libraries_set_stay_and_others_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_libraries_set_stay_and_others_are_put_back(monkeypatch):
     for name, value in (("CHANGED_ONE", "1"), ("REMOVED_ONE", "2")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("SET_ONE", raising=False)
@@ -388,7 +376,7 @@ def test_variables_that_libraries_set_stay_and_others_are_put_back(monkeypatch: 
     assert before.leftovers(0) == []
 
 
-def test_files_of_test_runners_are_no_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_test_runners_are_no_leftovers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").touch()
     before = ProcessSnapshot(("files",))
@@ -397,9 +385,7 @@ def test_files_of_test_runners_are_no_leftovers(tmp_path: Path, monkeypatch: pyt
     assert before.leftovers(0) == [f"file a in {tmp_path}", f"file b in {tmp_path}"]
 
 
-def test_a_working_directory_that_is_gone_is_no_fault_of_the_trials(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_working_directory_that_is_gone_is_no_fault_of_the_trials(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     (tmp_path / "here").rmdir()
@@ -417,9 +403,7 @@ def test_a_working_directory_that_is_gone_is_no_fault_of_the_trials(
         ({}, []),
     ],
 )
-def test_descriptors_are_named_unless_a_library_keeps_them(
-    monkeypatch: pytest.MonkeyPatch, new: dict[int, str], told: list[str]
-) -> None:
+def test_descriptors_are_named_unless_a_library_keeps_them(monkeypatch, new, told):
     table = {1: "/dev/tty", 2: "/dev/tty"}
     monkeypatch.setattr("minitune.testing.smoke_runs._descriptors", lambda: dict(table))
     before = ProcessSnapshot(("descriptors",))
@@ -428,7 +412,7 @@ def test_descriptors_are_named_unless_a_library_keeps_them(
     assert before.leftovers(0) == told
 
 
-def test_only_the_kinds_that_were_asked_for_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_kinds_that_were_asked_for_are_looked_at(monkeypatch):
     monkeypatch.delenv("SET_ONE", raising=False)
     before = ProcessSnapshot(("files", "signals"))
     monkeypatch.setenv("SET_ONE", "1")
@@ -440,7 +424,7 @@ class TMonitor(threading.Thread):
     """A thread with the name of the class of tqdm's."""
 
 
-def test_threads_that_libraries_keep_are_no_leftovers() -> None:
+def test_threads_that_libraries_keep_are_no_leftovers():
     release.clear()
     before = ProcessSnapshot(("threads",))
     threads = [
@@ -459,8 +443,8 @@ def test_threads_that_libraries_keep_are_no_leftovers() -> None:
 
 
 # -- rare ends -----------------------------------------------------------------------------------------------------
-def test_a_training_that_reports_nothing_within_its_budget_is_told_so(tmp_path: Path) -> None:
-    def late(config: dict[str, Any]) -> None:
+def test_a_training_that_reports_nothing_within_its_budget_is_told_so(tmp_path):
+    def late(config):
         until_s = time.monotonic() + 0.15
         while time.monotonic() < until_s:
             pass
@@ -469,18 +453,16 @@ def test_a_training_that_reports_nothing_within_its_budget_is_told_so(tmp_path: 
     assert text == "no trial of late has reported anything within 0.1 s: report earlier, or give a longer budget_s"
 
 
-def test_an_error_of_a_plug_in_is_raised_as_it_is(tmp_path: Path) -> None:
-    def fails(**info: Any) -> None:
+def test_an_error_of_a_plug_in_is_raised_as_it_is(tmp_path):
+    def fails(**info):
         raise LookupError("in a callback")
 
     with pytest.raises(TuneError, match="in a callback"):
         smoke(train, {"lr": 1.0}, num_samples=1, callbacks=[listening(on_trial_result=fails)], directory=tmp_path)
 
 
-def test_runs_without_a_directory_share_one_that_goes_with_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_exit: list[Any] = []
+def test_runs_without_a_directory_share_one_that_goes_with_the_process(tmp_path, monkeypatch):
+    at_exit = []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("atexit.register", lambda *call: at_exit.append(call))
     smoke_runs._own_directory.cache_clear()
@@ -496,9 +478,7 @@ def test_runs_without_a_directory_share_one_that_goes_with_the_process(
     assert not paths[0].parent.exists()
 
 
-def test_the_fixture_passes_its_arguments_on_and_names_the_failure(
-    minitune_smoke: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_fixture_passes_its_arguments_on_and_names_the_failure(minitune_smoke, tmp_path):
     grid = minitune_smoke(train, {"lr": 1.0}, num_samples=1)
     assert Path(grid.experiment_path).parent == tmp_path / "minitune"
     assert Path(minitune_smoke(train, {"lr": 1.0}, directory=tmp_path / "own").experiment_path).parent.name == "own"

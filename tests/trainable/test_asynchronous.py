@@ -1,33 +1,29 @@
 """Asynchronous trainables: an error at once if the function shows it, else an error with advice."""
 
-from __future__ import annotations
-
 import functools
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
-from kit import FakeDriver, pull
+from kit import pull
 
 from minitune import Trainable, Tuner
 from minitune.trainable import with_parameters
 
 
-async def trains(config: dict[str, Any], data: int = 0) -> dict[str, Any]:
+async def trains(config, data=0):
     return {"loss": 1}
 
 
-async def yields(config: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+async def yields(config):
     yield {"loss": 1}
 
 
 class Callable:
-    async def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+    async def __call__(self, config):
         return {"loss": 1}
 
 
 class Steps(Trainable):
-    async def step(self) -> dict[str, Any]:  # type: ignore[override]  # that is the mistake
+    async def step(self):
         return {"loss": 1}
 
 
@@ -35,12 +31,12 @@ class Steps(Trainable):
     "trainable",
     [trains, yields, Callable(), Steps, functools.partial(trains, data=1), with_parameters(trains, data=1)],
 )
-def test_an_async_trainable_is_refused_before_anything_runs(trainable: Any) -> None:
+def test_an_async_trainable_is_refused_before_anything_runs(trainable):
     with pytest.raises(TypeError, match=r"is an async function, .* a plain function, .* asyncio\.run\(\.\.\.\)"):
         Tuner(trainable)
 
 
-def some_steps() -> Iterator[int]:
+def some_steps():
     yield 1
 
 
@@ -53,14 +49,14 @@ def some_steps() -> Iterator[int]:
         (lambda config: some_steps, "returned function: "),
     ],
 )
-def test_a_returned_coroutine_or_function_is_refused_with_advice(driver: FakeDriver, trainable: Any, text: str) -> None:
+def test_a_returned_coroutine_or_function_is_refused_with_advice(driver, trainable, text):
     with pytest.raises(ValueError, match=text):
         pull(driver.start(trainable))
 
 
-def test_a_generator_that_a_step_returns_is_refused_with_advice(driver: FakeDriver) -> None:
+def test_a_generator_that_a_step_returns_is_refused_with_advice(driver):
     class Yields(Trainable):
-        def step(self) -> Any:
+        def step(self):
             yield {"loss": 1}
 
     with pytest.raises(TypeError, match=r"returned generator: .*; return the metrics of one step, or yield"):

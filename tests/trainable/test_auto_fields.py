@@ -1,13 +1,10 @@
 """The automatic keys of results: counts, times, and what the user may set."""
 
-from __future__ import annotations
-
 import os
 import time
-from typing import Any
 
 import pytest
-from kit import FakeDriver, pull
+from kit import pull
 
 from minitune.base import clock
 from minitune.resources import Allocation
@@ -17,10 +14,10 @@ from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.session import Session
 
 
-def test_the_automatic_keys_count_iterations_and_the_time_of_the_trial_alone(driver: FakeDriver) -> None:
+def test_the_automatic_keys_count_iterations_and_the_time_of_the_trial_alone(driver):
     virtual = clock.VirtualClock(1_000_000.0)
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         for _ in range(2):
             virtual.sleep(2.0)
             report({"loss": 1})
@@ -41,7 +38,7 @@ def test_the_automatic_keys_count_iterations_and_the_time_of_the_trial_alone(dri
     assert len(first["date"]) == len("2026-01-01_00-00-00")
 
 
-def test_the_users_own_values_win_where_they_may(driver: FakeDriver) -> None:
+def test_the_users_own_values_win_where_they_may(driver):
     own = {"training_iteration": 7, "timestamp": 3, "time_this_iter_s": 1.5, "should_checkpoint": True, "done": False}
     metrics = pull(driver.start(lambda config: {**own, "pid": "mine"})).metrics
     assert {key: metrics[key] for key in own} == own
@@ -49,8 +46,8 @@ def test_the_users_own_values_win_where_they_may(driver: FakeDriver) -> None:
     assert metrics["pid"] == os.getpid()
 
 
-def test_increments_are_summed_up(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_increments_are_summed_up(driver):
+    def fn(config):
         report({"timesteps_this_iter": 5, "episodes_this_iter": 1})
         report({"timesteps_this_iter": 6, "episodes_this_iter": 2})
         report({})
@@ -63,8 +60,8 @@ def test_increments_are_summed_up(driver: FakeDriver) -> None:
     assert [one["episodes_total"] for one in seen] == [1, 3, 3]
 
 
-def test_totals_of_the_users_own_are_not_summed_up(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_totals_of_the_users_own_are_not_summed_up(driver):
+    def fn(config):
         report({"timesteps_total": 50, "episodes_total": 7})
         report({"timesteps_total": 60, "timesteps_this_iter": 4})
         report({})
@@ -75,7 +72,7 @@ def test_totals_of_the_users_own_are_not_summed_up(driver: FakeDriver) -> None:
     assert [one.get("timesteps_since_restore") for one in seen] == [None, 4, 4]
 
 
-def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None:
+def test_counters_go_on_from_the_checkpoints_metrics(driver):
     actor = driver.start(lambda config: {"path": get_checkpoint().path})
     actor.restore(str(driver.directory), {"training_iteration": 4, "time_total_s": 9.0, "time_this_iter_s": 1.0})
     metrics = pull(actor).metrics
@@ -86,31 +83,31 @@ def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, "seven", None])
-def test_a_value_that_cannot_be_counted_does_not_prevent_a_restore(driver: FakeDriver, value: Any) -> None:
+def test_a_value_that_cannot_be_counted_does_not_prevent_a_restore(driver, value):
     metrics = {"training_iteration": value, "time_total_s": value, "timesteps_total": value}
     actor = driver.start(lambda config: {**metrics, "time_this_iter_s": value, "timesteps_this_iter": value, "n": 1})
     actor.restore(str(driver.directory), metrics)
     assert pull(actor).metrics["n"] == 1
 
 
-def test_the_machines_use_is_added_on_demand(driver: FakeDriver) -> None:
+def test_the_machines_use_is_added_on_demand(driver):
     perf = pull(driver.start(lambda config: 1, {"log_sys_usage": True})).metrics["perf"]
     assert set(perf) == {"cpu_util_percent", "ram_util_percent"}
 
 
-def test_a_report_that_does_not_count_leaves_the_counters_as_they_were(driver: FakeDriver) -> None:
+def test_a_report_that_does_not_count_leaves_the_counters_as_they_were(driver):
     """Such as one within which a signal handler has raised an exception."""
     heard = Session(driver.info(), Allocation(), AutoFields("t_00000", None))
-    counts: list[bool] = []
+    counts = []
 
-    def hand_over(make: Any) -> None:
+    def hand_over(make):
         made, commit = make()
         iterations.append(made.metrics["training_iteration"])
         if counts.pop():
             commit()
 
     heard.hand_over = hand_over
-    iterations: list[int] = []
+    iterations = []
     for is_counted in (False, True, False, True):
         counts.append(is_counted)
         heard.report({"timesteps_this_iter": 5})
@@ -118,10 +115,10 @@ def test_a_report_that_does_not_count_leaves_the_counters_as_they_were(driver: F
     assert (heard.fields.timesteps_total, heard.fields.iterations_since_restore) == (10, 2)
 
 
-def test_the_date_of_a_result_is_that_of_its_timestamp(driver: FakeDriver) -> None:
+def test_the_date_of_a_result_is_that_of_its_timestamp(driver):
     virtual = clock.VirtualClock(1_000_000.0)
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         for _ in range(3):
             virtual.sleep(0.6)
             report({"loss": 1})
@@ -135,7 +132,7 @@ def test_the_date_of_a_result_is_that_of_its_timestamp(driver: FakeDriver) -> No
     assert [one["date"] for one in seen] == shown
 
 
-def test_a_result_names_the_machine(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_names_the_machine(driver, monkeypatch):
     metrics = pull(driver.start(lambda config: 1)).metrics
     assert (metrics["hostname"], metrics["node_ip"]) == (os.uname().nodename, "127.0.0.1")
     assert "perf" not in metrics
@@ -143,10 +140,10 @@ def test_a_result_names_the_machine(driver: FakeDriver, monkeypatch: pytest.Monk
     assert pull(driver.start(lambda config: 1, name="t_1")).metrics["node_ip"] == "10.0.0.7"
 
 
-def test_the_time_before_a_function_begins_does_not_count(driver: FakeDriver) -> None:
+def test_the_time_before_a_function_begins_does_not_count(driver):
     virtual = clock.VirtualClock(1_000_000.0)
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         virtual.sleep(2.0)
         report({"loss": 1})
 

@@ -1,10 +1,7 @@
 """A directory of `checkpoint_dir` is renamed when it is reported, so a large checkpoint costs no copy."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import Checkpoint, fit, journal_of
@@ -12,32 +9,32 @@ from kit import Checkpoint, fit, journal_of
 import minitune as tune
 
 
-def fill(directory: str, text: str = "weights") -> int:
+def fill(directory, text="weights"):
     """Write a file, and return the number that tells whether it is still the same file later."""
     path = Path(directory, "weights")
     path.write_text(text)
     return path.stat().st_ino
 
 
-def inode_in(checkpoint: Checkpoint | None) -> int:
+def inode_in(checkpoint):
     assert checkpoint is not None
     return Path(checkpoint.path, "weights").stat().st_ino
 
 
-def committed(result: tune.Result) -> list[str]:
+def committed(result):
     """The checkpoints in a trial's directory, and what is left of others."""
     return sorted(name for name in os.listdir(result.path) if name.startswith(("checkpoint", ".tmp")))
 
 
-def recorded() -> list[int]:
+def recorded():
     """The numbers of the checkpoints that the journal names, in order."""
     found = [record.get("checkpoint") for record in journal_of() if record["type"] in ("result", "checkpoint")]
     return [checkpoint["number"] for checkpoint in found if checkpoint]
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_report_in_the_block_renames_the_directory(executor: str) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_report_in_the_block_renames_the_directory(executor):
+    def train(config):
         for n in range(3):
             with tune.checkpoint_dir() as directory:
                 inode = fill(directory, str(n))
@@ -53,8 +50,8 @@ def test_a_report_in_the_block_renames_the_directory(executor: str) -> None:
 
 
 @pytest.mark.parametrize("names_it", [True, False])
-def test_a_report_after_the_block_takes_its_checkpoint(names_it: bool) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_report_after_the_block_takes_its_checkpoint(names_it):
+    def train(config):
         for n in range(2):
             with tune.checkpoint_dir() as directory:
                 inode = fill(directory, str(n))
@@ -66,14 +63,14 @@ def test_a_report_after_the_block_takes_its_checkpoint(names_it: bool) -> None:
     assert recorded() == [0, 1]
 
 
-def test_the_directory_is_on_the_file_system_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_directory_is_on_the_file_system_of_the_run(tmp_path, monkeypatch):
     places = [path for path in (Path("/dev/shm"), Path("/var/tmp")) if os.access(path, os.W_OK)]
     others = [path for path in places if path.stat().st_dev != tmp_path.stat().st_dev]
     if not others:
         pytest.skip("temporary files cannot be on another file system than the run here")
     monkeypatch.setenv("TMPDIR", str(others[0]))
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         with tune.checkpoint_dir() as directory:
             inode = fill(directory)
             tune.report({"inode": inode, "device": os.stat(directory).st_dev}, checkpoint=Checkpoint(directory))
@@ -83,8 +80,8 @@ def test_the_directory_is_on_the_file_system_of_the_run(tmp_path: Path, monkeypa
     assert inode_in(result.checkpoint) == result.metrics["inode"]
 
 
-def test_the_users_own_directory_is_copied(tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_users_own_directory_is_copied(tmp_path):
+    def train(config):
         tune.report({"inode": fill(str(tmp_path))}, checkpoint=Checkpoint(tmp_path))
 
     [result] = fit(train, executor="inline")
@@ -92,8 +89,8 @@ def test_the_users_own_directory_is_copied(tmp_path: Path) -> None:
     assert Path(tmp_path, "weights").exists()
 
 
-def test_a_checkpoint_stays_when_its_report_stops_the_trial_or_the_block_fails_afterwards() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_checkpoint_stays_when_its_report_stops_the_trial_or_the_block_fails_afterwards():
+    def train(config):
         start = tune.get_checkpoint()
         n = 0 if start is None else int(Path(start.path, "weights").read_text()) + 1
         while True:
@@ -111,12 +108,12 @@ def test_a_checkpoint_stays_when_its_report_stops_the_trial_or_the_block_fails_a
     assert Path(result.checkpoint.path, "weights").read_text() == "3"
 
 
-def test_a_block_that_fails_before_its_report_leaves_nothing() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_block_that_fails_before_its_report_leaves_nothing():
+    def train(config):
         try:
             with tune.checkpoint_dir() as directory:
                 fill(directory)
-                tune.report(5, checkpoint=Checkpoint(directory))  # type: ignore[arg-type]
+                tune.report(5, checkpoint=Checkpoint(directory))
         except TypeError:
             pass
         tune.report({"left": sorted(os.listdir(tune.get_context().get_trial_dir()))})
@@ -126,10 +123,10 @@ def test_a_block_that_fails_before_its_report_leaves_nothing() -> None:
     assert result.checkpoint is None
 
 
-def test_numbers_grow_in_the_order_of_reports(tmp_path: Path) -> None:
+def test_numbers_grow_in_the_order_of_reports(tmp_path):
     fill(str(tmp_path), "first")
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         with tune.checkpoint_dir() as directory:
             fill(directory, "second")
             tune.report({"n": 1}, checkpoint=Checkpoint(tmp_path))
@@ -145,8 +142,8 @@ def test_numbers_grow_in_the_order_of_reports(tmp_path: Path) -> None:
     assert len(committed(result)) == 3
 
 
-def test_a_checkpoint_directory_can_be_reported_once() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_checkpoint_directory_can_be_reported_once():
+    def train(config):
         with tune.checkpoint_dir() as directory:
             fill(directory)
             tune.report({"n": 1}, checkpoint=Checkpoint(directory))
@@ -158,8 +155,8 @@ def test_a_checkpoint_directory_can_be_reported_once() -> None:
     assert committed(result) == ["checkpoint_000000"]
 
 
-def test_a_directory_with_a_pipe_is_refused_and_removed() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_a_directory_with_a_pipe_is_refused_and_removed():
+    def train(config):
         with tune.checkpoint_dir() as directory:
             os.mkfifo(os.path.join(directory, "pipe"))
             tune.report({"n": 1}, checkpoint=Checkpoint(directory))
@@ -169,10 +166,10 @@ def test_a_directory_with_a_pipe_is_refused_and_removed() -> None:
     assert committed(result) == []
 
 
-def test_a_trial_that_has_to_stop_begins_no_checkpoint() -> None:
+def test_a_trial_that_has_to_stop_begins_no_checkpoint():
     begun = []
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         try:
             for n in range(9):
                 tune.report({"n": n})
@@ -184,11 +181,11 @@ def test_a_trial_that_has_to_stop_begins_no_checkpoint() -> None:
     assert (result.metrics["n"], begun, committed(result)) == (1, [], [])
 
 
-def test_a_report_with_another_checkpoint_keeps_the_one_that_waits_for_a_report(tmp_path: Path) -> None:
+def test_a_report_with_another_checkpoint_keeps_the_one_that_waits_for_a_report(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "weights").write_text("other")
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         tune.report({"n": 0})
         with tune.checkpoint_dir() as directory:
             fill(directory)

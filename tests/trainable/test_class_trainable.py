@@ -6,13 +6,12 @@ import inspect
 import os
 import pickle
 import threading
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import BOUND_S, FakeDriver, pull, raiser, settle
+from kit import BOUND_S, pull, raiser, settle
 
 from minitune.base import clock
 from minitune.checkpoint import Checkpoint, matches
@@ -25,21 +24,21 @@ from minitune.trainable import FunctionTrainable, Trainable, TrainingResult, get
 class Counter(Trainable):
     """Counts its steps, and changes its copy of the configuration."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.count = config.get("start", 0)
         config["changed"] = True
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         self.count += 1
         return {"count": self.count, "done": self.count >= self.config.get("limit", 100)}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
+    def save_checkpoint(self, checkpoint_dir):
         return {"count": self.count}
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint):
         self.count = checkpoint["count"]
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.count = new_config.get("start", 0)
         return bool(new_config.get("resettable", True))
 
@@ -50,39 +49,39 @@ class Filer(Counter):
     returned: Any = None
     """What `save_checkpoint` returns; "dir" stands for its directory."""
 
-    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+    def save_checkpoint(self, checkpoint_dir):
         Path(checkpoint_dir, "count").write_text(str(self.count))
         return checkpoint_dir if self.returned == "dir" else self.returned
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint):
         self.count = int(Path(checkpoint, "count").read_text())
 
 
 class Plain(Trainable):
     """Defines nothing but `step`."""
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {"x": 1}
 
 
-def filing(value: Any) -> type[Filer]:
+def filing(value):
     """A `Filer` whose `save_checkpoint` returns this value."""
     return type("Filing", (Filer,), {"returned": value})
 
 
-def stepping(step: Callable[[Any], Any]) -> type[Plain]:
+def stepping(step):
     """A class of this step."""
     return type("Stepping", (Plain,), {"step": step})
 
 
-def raising(error: BaseException) -> type[Plain]:
+def raising(error):
     return stepping(raiser(error))
 
 
 # -- alone -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_class_works_by_itself() -> None:
+def test_a_class_works_by_itself():
     counter = Counter(config={"start": 5})
     assert (counter.trial_id, counter.trial_name, counter.trial_resources) == ("default", "default", None)
     assert counter.config == {"start": 5}  # setup got a copy
@@ -98,7 +97,7 @@ def test_a_class_works_by_itself() -> None:
     counter.stop()
 
 
-def test_the_directory_of_a_trainable_is_made_when_asked_for(tmp_path: Path) -> None:
+def test_the_directory_of_a_trainable_is_made_when_asked_for(tmp_path):
     counter = Counter()
     counter.train()
     assert not (tmp_path / "minitune_results").exists()
@@ -109,7 +108,7 @@ def test_the_directory_of_a_trainable_is_made_when_asked_for(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [Counter, Filer, filing("dir")])
 @pytest.mark.parametrize("form", ["result", "checkpoint", "path"])
-def test_a_class_goes_on_from_what_it_saved(kind: type[Counter], form: str) -> None:
+def test_a_class_goes_on_from_what_it_saved(kind, form):
     one = kind(config={})
     for _ in range(3):
         last = one.train()
@@ -126,7 +125,7 @@ def test_a_class_goes_on_from_what_it_saved(kind: type[Counter], form: str) -> N
     assert result["time_since_restore"] == result["time_this_iter_s"]
 
 
-def test_each_save_has_the_directory_that_is_given_or_one_of_its_own(tmp_path: Path) -> None:
+def test_each_save_has_the_directory_that_is_given_or_one_of_its_own(tmp_path):
     counter = Counter()
     counter.train()
     one = counter.save()
@@ -142,14 +141,14 @@ def test_each_save_has_the_directory_that_is_given_or_one_of_its_own(tmp_path: P
 
 
 @pytest.mark.parametrize("place", ["elsewhere", "{}/outside", "{}/checkpoint/missing"])
-def test_a_text_from_save_checkpoint_must_be_its_directory(tmp_path: Path, place: str) -> None:
+def test_a_text_from_save_checkpoint_must_be_its_directory(tmp_path, place):
     (tmp_path / "outside").touch()
     returned = place.format(tmp_path)
     with pytest.raises(ValueError, match=rf"must return None, a dict, or the directory .*'{returned}'"):
         filing(returned)().save(str(tmp_path / "checkpoint"))
 
 
-def test_the_time_between_two_steps_does_not_count() -> None:
+def test_the_time_between_two_steps_does_not_count():
     virtual = clock.VirtualClock(1_000.0)
     with clock.use(virtual):
         timed = stepping(lambda self: virtual.sleep(2.0) or {"x": 1})()
@@ -160,7 +159,7 @@ def test_the_time_between_two_steps_does_not_count() -> None:
     assert (result["time_this_iter_s"], result["time_total_s"]) == (2.0, 4.0)
 
 
-def test_the_result_that_is_given_with_a_checkpoint_counts() -> None:
+def test_the_result_that_is_given_with_a_checkpoint_counts():
     saved = Counter().save()
     counter = Counter()
     counter.restore(TrainingResult(saved.checkpoint, {"training_iteration": 7, "time_total_s": 3.0}))
@@ -168,7 +167,7 @@ def test_the_result_that_is_given_with_a_checkpoint_counts() -> None:
     assert counter.get_state()["last_result"] == {"training_iteration": 7, "time_total_s": 3.0}
 
 
-def test_a_class_shows_its_attributes_without_an_object() -> None:
+def test_a_class_shows_its_attributes_without_an_object():
     assert dict(inspect.getmembers(Plain)).keys() >= {"experiment_id", "_logdir", "logdir"}
 
 
@@ -183,12 +182,12 @@ def test_a_class_shows_its_attributes_without_an_object() -> None:
         (lambda: Counter({}, storage="s3://x"), ValueError, "storage must be None"),
     ],
 )
-def test_wrong_use_is_refused(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+def test_wrong_use_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
 
 
-def test_reset_takes_another_config() -> None:
+def test_reset_takes_another_config():
     counter = Counter(config={"start": 1})
     counter.train()
     assert counter.reset({"start": 9}) is True
@@ -199,8 +198,8 @@ def test_reset_takes_another_config() -> None:
     assert Plain().reset({}) is False
 
 
-def test_log_result_sees_each_result() -> None:
-    seen: list[Any] = []
+def test_log_result_sees_each_result():
+    seen = []
     log_result = {"log_result": lambda self, result: seen.append((result["x"], result["training_iteration"]))}
     trainable = type("Logging", (Plain,), log_result)()
     trainable.train()
@@ -208,7 +207,7 @@ def test_log_result_sees_each_result() -> None:
     assert seen == [(1, 1), (1, 2)]
 
 
-def test_the_automatic_keys_have_a_fixed_order() -> None:
+def test_the_automatic_keys_have_a_fixed_order():
     keys = list(Counter(config={}).train())
     start = keys.index("done")
     assert keys[start : start + 6] == [
@@ -221,7 +220,7 @@ def test_the_automatic_keys_have_a_fixed_order() -> None:
     ]
 
 
-def test_automatic_metrics_can_be_asked_for() -> None:
+def test_automatic_metrics_can_be_asked_for():
     counter = Counter(config={"a": 1})
     counter.train()
     metrics = counter.get_auto_filled_metrics(time_this_iter=2.0)
@@ -238,9 +237,7 @@ def test_automatic_metrics_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("value", [(1, 2), 0])
-def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(
-    caplog: pytest.LogCaptureFixture, value: object
-) -> None:
+def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(caplog, value):
     saved = filing(value)(config={"start": 2}).save()
     other = Filer()
     other.restore(saved)
@@ -248,21 +245,21 @@ def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(
     assert f"({value!r}) is ignored" in caplog.text
 
 
-def test_counter_and_directory_can_be_read_and_set_under_their_names_in_ray_tune() -> None:
-    def step(self: Any) -> dict[str, Any]:
+def test_counter_and_directory_can_be_read_and_set_under_their_names_in_ray_tune():
+    def step(self):
         self._iteration += 10
         return {"x": self._iteration, "logdir": self._logdir}
 
     one, other = stepping(step)(), stepping(step)()
-    other._logdir = "mine"  # type: ignore[misc]
+    other._logdir = "mine"
     result = one.train()
     assert (result["x"], result["training_iteration"]) == (10, 11)
     assert (result["logdir"], other.train()["logdir"]) == (one.logdir, "mine")
 
 
-def test_the_new_config_is_in_force_when_reset_config_is_called() -> None:
+def test_the_new_config_is_in_force_when_reset_config_is_called():
     class Looking(Counter):
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
+        def reset_config(self, new_config):
             assert new_config == self.config
             new_config["start"] = 0  # a copy
             return True
@@ -272,7 +269,7 @@ def test_the_new_config_is_in_force_when_reset_config_is_called() -> None:
     assert looking.config == {"start": 5}
 
 
-def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_setup_is_worth_a_warning(caplog):
     virtual = clock.VirtualClock()
     slow = type("Slow", (Plain,), {"setup": lambda self, config: virtual.sleep(config["s"])})
     with clock.use(virtual):
@@ -283,41 +280,41 @@ def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize("name", ["export_model", "train_buffered", "resource_help"])
-def test_a_removed_method_names_its_replacement(name: str) -> None:
+def test_a_removed_method_names_its_replacement(name):
     for holder in (Plain(), Plain):
         with pytest.raises(AttributeError, match=rf"Plain\.{name} is gone: "):
             getattr(holder, name)
 
 
-def test_the_same_dict_may_be_returned_every_time(driver: FakeDriver) -> None:
-    same: dict[str, Any] = {"x": 0, "nested": {"y": 0}}
+def test_the_same_dict_may_be_returned_every_time(driver):
+    same = {"x": 0, "nested": {"y": 0}}
     actor = driver.start(stepping(lambda self: same.update(x=same["x"] + 1) or same))
     assert [pull(actor).metrics[key] for key in ("x", "training_iteration", "x")] == [1, 2, 3]
 
 
 class Stored(Plain):
-    def __init__(self, config: dict[str, Any], storage: Any):
+    def __init__(self, config, storage):
         super().__init__(config, storage=storage)
 
 
 class Passing(Plain):
-    def __init__(self, *args: Any, **kwargs: Any):
+    def __init__(self, *args, **kwargs):
         self.before = True
         super().__init__(*args, **kwargs)
 
 
 class Old(Plain):
-    def __init__(self, config: Any = None, logger_creator: Any = None, storage: Any = None):
+    def __init__(self, config=None, logger_creator=None, storage=None):
         super().__init__(config, storage)
 
 
 class Bare(Plain):
-    def __init__(self, config: dict[str, Any]):
+    def __init__(self, config):
         super().__init__(config)
 
 
 @pytest.mark.parametrize("kind", [Stored, Passing, Old, Bare])
-def test_a_class_may_have_a_constructor_of_the_users(driver: FakeDriver, kind: type[Trainable]) -> None:
+def test_a_class_may_have_a_constructor_of_the_users(driver, kind):
     metrics = pull(driver.start(kind)).metrics
     assert (metrics["x"], metrics["trial_id"]) == (1, "t_00000")
 
@@ -325,7 +322,7 @@ def test_a_class_may_have_a_constructor_of_the_users(driver: FakeDriver, kind: t
 # -- as a trial --------------------------------------------------------------------------------------------------------
 
 
-def test_each_pull_is_a_step(driver: FakeDriver) -> None:
+def test_each_pull_is_a_step(driver):
     actor = driver.start(Counter, {"start": 1, "limit": 3})
     one, two = pull(actor), pull(actor)
     assert (one.metrics["count"], one.done, one.checkpoint) == (2, False, None)
@@ -334,13 +331,13 @@ def test_each_pull_is_a_step(driver: FakeDriver) -> None:
     assert two.metrics["training_iteration"] == 2
 
 
-def test_the_trial_is_known_inside(driver: FakeDriver) -> None:
+def test_the_trial_is_known_inside(driver):
     class Knowing(Trainable):
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config):
             self.inner = Counter(config={})
             self.at_setup = get_context().get_trial_id()
 
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {
                 "names": (self.trial_id, self.trial_name, self.inner.trial_id, self.at_setup),
                 "logdir": self.logdir,
@@ -355,7 +352,7 @@ def test_the_trial_is_known_inside(driver: FakeDriver) -> None:
 
 
 @pytest.mark.parametrize("kind", [Counter, Filer])
-def test_a_trial_is_saved_and_restored(driver: FakeDriver, kind: type[Counter]) -> None:
+def test_a_trial_is_saved_and_restored(driver, kind):
     actor = driver.start(kind, next_checkpoint=2)
     last = [pull(actor) for _ in range(3)][-1].metrics
     record = settle(actor.save())
@@ -374,7 +371,7 @@ def test_a_trial_is_saved_and_restored(driver: FakeDriver, kind: type[Counter]) 
     assert metrics["time_total_s"] > last["time_total_s"]
 
 
-def test_a_failed_save_leaves_nothing(driver: FakeDriver) -> None:
+def test_a_failed_save_leaves_nothing(driver):
     actor = driver.start(filing("elsewhere"))
     with pytest.raises(ValueError, match="elsewhere"):
         settle(actor.save())
@@ -388,29 +385,27 @@ def test_a_failed_save_leaves_nothing(driver: FakeDriver) -> None:
         ("__init__", lambda self, config: None, TypeError, r"__init__\(\) of Broken must call super\(\)"),
     ],
 )
-def test_an_error_while_the_object_is_made_is_the_factorys(
-    driver: FakeDriver, method: str, replacement: Any, error: type[Exception], text: str
-) -> None:
+def test_an_error_while_the_object_is_made_is_the_factorys(driver, method, replacement, error, text):
     with pytest.raises(error, match=text):
         driver.start(type("Broken", (Plain,), {method: replacement}))
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), SystemExit(4), KeyboardInterrupt()])
-def test_an_error_in_a_step_is_the_answer(driver: FakeDriver, error: BaseException) -> None:
+def test_an_error_in_a_step_is_the_answer(driver, error):
     assert driver.start(raising(error)).train().exception(BOUND_S) is error
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), StopIteration()])
-def test_a_step_that_exits_cleanly_ends_the_trial(driver: FakeDriver, error: BaseException) -> None:
+def test_a_step_that_exits_cleanly_ends_the_trial(driver, error):
     assert pull(driver.start(raising(error))) == Report(None, None, True)
 
 
-def test_a_result_that_cannot_travel_names_its_key(driver: FakeDriver) -> None:
+def test_a_result_that_cannot_travel_names_its_key(driver):
     with pytest.raises(TypeError, match=r"metric 'x' of type _thread\.lock"):
         pull(driver.start(stepping(lambda self: {"x": threading.Lock()})))
 
 
-def test_reset_hands_the_object_on(driver: FakeDriver) -> None:
+def test_reset_hands_the_object_on(driver):
     actor = driver.start(Counter, {"start": 1})
     pull(actor)
     settle(actor.stop())
@@ -424,7 +419,7 @@ def test_reset_hands_the_object_on(driver: FakeDriver) -> None:
     assert settle(driver.start(Plain, name="t_3").reset(driver.info("t_4").fields(), None)) is False
 
 
-def test_report_does_nothing_in_a_class(driver: FakeDriver) -> None:
+def test_report_does_nothing_in_a_class(driver):
     reporting = stepping(lambda self: report({"y": 1}) or {"x": get_checkpoint() is None})
     assert pull(driver.start(reporting)).metrics["x"] is True
 
@@ -432,7 +427,7 @@ def test_report_does_nothing_in_a_class(driver: FakeDriver) -> None:
 # -- a function as a class ---------------------------------------------------------------------------------------------
 
 
-def counting(config: dict[str, Any]) -> None:
+def counting(config):
     start = 0
     checkpoint = get_checkpoint()
     if checkpoint is not None:
@@ -444,7 +439,7 @@ def counting(config: dict[str, Any]) -> None:
         report({"i": i}, checkpoint=Checkpoint(directory))
 
 
-def test_a_wrapped_function_works_by_itself(tmp_path: Path) -> None:
+def test_a_wrapped_function_works_by_itself(tmp_path):
     kind = wrap_function(counting)
     assert issubclass(kind, FunctionTrainable)
     assert kind.__name__ == "counting"
@@ -466,10 +461,10 @@ def test_a_wrapped_function_works_by_itself(tmp_path: Path) -> None:
         other.stop()
 
 
-def test_a_wrapped_function_may_end_with_a_report_that_is_done() -> None:
+def test_a_wrapped_function_may_end_with_a_report_that_is_done():
     before = set(threading.enumerate())
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         report({"x": 1})
         report({"x": 2, "done": True})
 
@@ -482,8 +477,8 @@ def test_a_wrapped_function_may_end_with_a_report_that_is_done() -> None:
     trainable.stop()
 
 
-def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_a_wrapped_function_raises_its_own_error_and_resets():
+    def fails(config):
         report({"x": config["x"]})
         raise OSError("mine")
 
@@ -496,8 +491,8 @@ def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
     trainable.stop()
 
 
-def test_a_wrapped_function_may_change_its_configuration() -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_a_wrapped_function_may_change_its_configuration():
+    def fn(config):
         report({"x": config.pop("x"), "n": config["list"].pop()})
 
     trainable = wrap_function(fn)(config={"x": 1, "list": [2]})
@@ -510,7 +505,7 @@ def test_a_wrapped_function_may_change_its_configuration() -> None:
     trainable.stop()
 
 
-def test_a_wrapped_function_saves_the_checkpoint_that_it_has_reported_where_it_is_told(tmp_path: Path) -> None:
+def test_a_wrapped_function_saves_the_checkpoint_that_it_has_reported_where_it_is_told(tmp_path):
     trainable = wrap_function(counting)(config={"n": 2, "scratch": str(tmp_path)})
     with pytest.raises(RuntimeError, match="the function has not reported one yet"):
         trainable.save()
@@ -524,14 +519,14 @@ def test_a_wrapped_function_saves_the_checkpoint_that_it_has_reported_where_it_i
     trainable.stop()
 
 
-def test_a_wrapped_function_is_a_function_for_the_driver(driver: FakeDriver) -> None:
+def test_a_wrapped_function_is_a_function_for_the_driver(driver):
     actor = driver.start(wrap_function(lambda config: 4))
     assert pull(actor).metrics["_metric"] == 4
 
 
-def test_the_totals_of_a_checkpoint_are_restored_from_its_path() -> None:
+def test_the_totals_of_a_checkpoint_are_restored_from_its_path():
     class Totals(Counter):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {"timesteps_this_iter": 10, "episodes_this_iter": 1}
 
     first = Totals()

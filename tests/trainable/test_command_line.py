@@ -1,10 +1,6 @@
 """Command lines with parameters, and the code of programs."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +18,7 @@ from minitune.trainable.command_line import (
 from minitune.trainable.program import _ProgramCheckpoint
 
 
-def filled(words: list[str], config: dict[str, Any], is_for_shell: bool = False) -> list[str]:
+def filled(words, config, is_for_shell=False):
     command, _ = read_command(words, dict.fromkeys(config, choice([1])), is_for_shell=is_for_shell)
     return command.filled(config, "/run/trial", 7)
 
@@ -40,11 +36,11 @@ def filled(words: list[str], config: dict[str, Any], is_for_shell: bool = False)
         ({"a": True}, '{"a": true}'),
     ],
 )
-def test_a_value_is_an_argument_as_programs_expect_it(value: Any, text: str) -> None:
+def test_a_value_is_an_argument_as_programs_expect_it(value, text):
     assert argument_of(value) == text
 
 
-def test_slots_are_filled_and_other_braces_stay() -> None:
+def test_slots_are_filled_and_other_braces_stay():
     words = [
         "train.py",
         "--lr={lr}",
@@ -69,15 +65,15 @@ def test_slots_are_filled_and_other_braces_stay() -> None:
     ]
 
 
-def test_a_parameter_hides_what_the_trial_would_give() -> None:
+def test_a_parameter_hides_what_the_trial_would_give():
     assert filled(["{seed}", "{trial_dir}"], {"seed": 3}) == ["3", "/run/trial"]
 
 
-def test_a_command_of_a_shell_has_quoted_values() -> None:
+def test_a_command_of_a_shell_has_quoted_values():
     assert filled(["echo {a}{a}; {{a}}"], {"a": "x; y"}, is_for_shell=True) == ["sh", "-c", "echo 'x; y''x; y'; {a}"]
 
 
-def test_domains_in_the_words_make_the_space() -> None:
+def test_domains_in_the_words_make_the_space():
     command, space = read_command(
         ["{lr: uniform(0, 1)}", "{act: choice(['a}', \"b\"])}x", "{lr}", "{n}"], {"n": choice([1])}
     )
@@ -86,7 +82,7 @@ def test_domains_in_the_words_make_the_space() -> None:
     assert command.filled({"lr": 0.5, "act": "b", "n": 1}, "/d", 0) == ["0.5", "bx", "0.5", "1"]
 
 
-def test_a_value_with_a_whole_step_is_whole() -> None:
+def test_a_value_with_a_whole_step_is_whole():
     assert slot_of("n", quniform(2, 8, 2)).filled({"n": 3.0}) == "3"
     assert slot_of("n", quniform(1, 9, 0.5)).filled({"n": 3.0}) == "3.0"
     assert slot_of("n", uniform(1, 9)).filled({"n": 3.0}) == "3.0"
@@ -95,12 +91,12 @@ def test_a_value_with_a_whole_step_is_whole() -> None:
 
 
 @pytest.mark.parametrize(("value", "words"), [(True, ["--on"]), (False, []), ("a", ["--on=a"]), (0, ["--on=0"])])
-def test_a_flag_stands_alone_or_has_a_value(value: Any, words: list[str]) -> None:
+def test_a_flag_stands_alone_or_has_a_value(value, words):
     command = CommandLine((("train.py",), FlagSlot("--on", ParameterSlot("on")), ("last",)))
     assert command.filled({"on": value}, "/d", 0) == ["train.py", *words, "last"]
 
 
-def test_several_parameters_may_be_one_object() -> None:
+def test_several_parameters_may_be_one_object():
     members = {"lr": ParameterSlot("lr"), "more": {"n": ParameterSlot("n", is_whole=True), "act": ParameterSlot("act")}}
     command = CommandLine((("--args=", JsonSlot(members)),))
     (word,) = command.filled({"lr": 0.1, "n": 3.0, "act": "a"}, "DIR", 0)
@@ -123,12 +119,12 @@ def test_several_parameters_may_be_one_object() -> None:
         (["{lr=uniform(0, 1)}"], {}, "write {lr: uniform"),
     ],
 )
-def test_a_command_that_cannot_be_read_is_refused(words: list[str], params: dict[str, Any], message: str) -> None:
+def test_a_command_that_cannot_be_read_is_refused(words, params, message):
     with pytest.raises(ValueError, match=message):
         read_command(words, params)
 
 
-def test_a_command_of_a_shell_is_one_word() -> None:
+def test_a_command_of_a_shell_is_one_word():
     with pytest.raises(ValueError, match="takes the whole command as one argument, but got 2"):
         read_command(["echo", "x"], is_for_shell=True)
 
@@ -151,12 +147,12 @@ def test_a_command_of_a_shell_is_one_word() -> None:
         ("uniform(**{'lower': 1})", r"parameter lr: "),
     ],
 )
-def test_a_domain_that_cannot_be_read_is_refused(text: str, message: str) -> None:
+def test_a_domain_that_cannot_be_read_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         read_domain(text, "lr")
 
 
-def test_a_domain_takes_arguments_by_place_and_by_name() -> None:
+def test_a_domain_takes_arguments_by_place_and_by_name():
     for text in ("uniform(0, 2)", " uniform(lower=0, upper=2) ", "uniform(0, upper=2)"):
         domain = read_domain(text, "lr")
         assert (domain.lower, domain.upper) == (0, 2)
@@ -165,7 +161,7 @@ def test_a_domain_takes_arguments_by_place_and_by_name() -> None:
 # -- programs ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_directory_of_a_program_begins_empty_and_its_content_is_what_has_changed(tmp_path: Path) -> None:
+def test_the_directory_of_a_program_begins_empty_and_its_content_is_what_has_changed(tmp_path):
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "old").touch()
     state = _ProgramCheckpoint(str(tmp_path / "checkpoint"))

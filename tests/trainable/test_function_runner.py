@@ -1,16 +1,12 @@
 """A function as a trial: the hand-over, how it ends, and how it is stopped."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import BOUND_S, FakeDriver, fit, pull, reports_of, settle, values_of
+from kit import BOUND_S, fit, pull, reports_of, settle, values_of
 
 from minitune import get_context, grid_search
 from minitune.checkpoint import Checkpoint
@@ -24,10 +20,10 @@ from minitune.trainable.trial_actor import FunctionActor
 # -- the hand-over -----------------------------------------------------------------------------------------------------
 
 
-def test_the_function_starts_at_the_first_pull(driver: FakeDriver) -> None:
+def test_the_function_starts_at_the_first_pull(driver):
     started = threading.Event()
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         started.set()
         report({"x": 1})
 
@@ -37,10 +33,10 @@ def test_the_function_starts_at_the_first_pull(driver: FakeDriver) -> None:
     assert started.is_set()
 
 
-def test_report_blocks_until_the_driver_pulls_again(driver: FakeDriver) -> None:
-    steps: list[str] = []
+def test_report_blocks_until_the_driver_pulls_again(driver):
+    steps = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         for i in range(2):
             steps.append(f"before {i}")
             report({"x": i})
@@ -56,10 +52,10 @@ def test_report_blocks_until_the_driver_pulls_again(driver: FakeDriver) -> None:
     assert steps[-1] == "after 1"
 
 
-def test_train_does_not_block_while_the_function_works(driver: FakeDriver) -> None:
+def test_train_does_not_block_while_the_function_works(driver):
     go = threading.Event()
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         go.wait(BOUND_S)
         report({"x": 1})
 
@@ -70,8 +66,8 @@ def test_train_does_not_block_while_the_function_works(driver: FakeDriver) -> No
     assert future.result(BOUND_S).metrics["x"] == 1
 
 
-def test_metrics_can_be_changed_after_report_has_returned(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_metrics_can_be_changed_after_report_has_returned(driver):
+    def fn(config):
         metrics = {"x": 0}
         for i in range(3):
             metrics["x"] = i
@@ -84,11 +80,11 @@ def test_metrics_can_be_changed_after_report_has_returned(driver: FakeDriver) ->
     assert pull(actor) == Report(None, None, True)
 
 
-def test_a_config_that_is_read_by_attributes_is_told_to_be_a_dict(driver: FakeDriver) -> None:
+def test_a_config_that_is_read_by_attributes_is_told_to_be_a_dict(driver):
     with pytest.raises(AttributeError, match=r"no attribute 'lr'; the configuration is a dict: write config\['lr'\]"):
         pull(driver.start(lambda config: config.lr, {"lr": 1}))
     with pytest.raises(AttributeError, match=r"no attribute 'lr'$"):
-        pull(driver.start(lambda config: {}.lr, {"lr": 1}))  # type: ignore[attr-defined]  # another dict of the user's
+        pull(driver.start(lambda config: {}.lr, {"lr": 1}))
 
 
 # -- return values -----------------------------------------------------------------------------------------------------
@@ -104,7 +100,7 @@ def test_a_config_that_is_read_by_attributes_is_told_to_be_a_dict(driver: FakeDr
         ({}, "training_iteration", 1),
     ],
 )
-def test_a_returned_dict_or_number_is_one_more_report(driver: FakeDriver, value: Any, key: str, expected: Any) -> None:
+def test_a_returned_dict_or_number_is_one_more_report(driver, value, key, expected):
     actor = driver.start(lambda config: value)
     first = pull(actor)
     assert first.metrics[key] == expected
@@ -112,20 +108,20 @@ def test_a_returned_dict_or_number_is_one_more_report(driver: FakeDriver, value:
     assert pull(actor) == Report(None, None, True)
 
 
-def test_a_returned_value_comes_after_the_reports(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> float:
+def test_a_returned_value_comes_after_the_reports(driver):
+    def fn(config):
         report({"_metric": 1.0})
         return 2.0
 
     assert values_of(driver.start(fn), "_metric") == [1.0, 2.0]
 
 
-def test_none_is_no_report(driver: FakeDriver) -> None:
+def test_none_is_no_report(driver):
     assert reports_of(driver.start(lambda config: None)) == [Report(None, None, True)]
 
 
 @pytest.mark.parametrize("value", ["text", [1, 2], object()])
-def test_other_return_values_are_refused(driver: FakeDriver, value: Any) -> None:
+def test_other_return_values_are_refused(driver, value):
     with pytest.raises(ValueError, match="must return or yield a dict"):
         pull(driver.start(lambda config: value))
 
@@ -133,8 +129,8 @@ def test_other_return_values_are_refused(driver: FakeDriver, value: Any) -> None
 # -- generators --------------------------------------------------------------------------------------------------------
 
 
-def test_each_yielded_dict_or_number_is_a_report(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> Any:
+def test_each_yielded_dict_or_number_is_a_report(driver):
+    def fn(config):
         yield {"_metric": 1}
         yield None  # nothing to say yet
         yield 2
@@ -143,10 +139,10 @@ def test_each_yielded_dict_or_number_is_a_report(driver: FakeDriver) -> None:
     assert values_of(driver.start(lambda config: fn(config)), "_metric") == [1, 2, 3]
 
 
-def test_a_stop_runs_the_finally_blocks_of_a_generator(driver: FakeDriver) -> None:
-    seen: list[str] = []
+def test_a_stop_runs_the_finally_blocks_of_a_generator(driver):
+    seen = []
 
-    def fn(config: dict[str, Any]) -> Any:
+    def fn(config):
         try:
             yield 1
         except BaseException as error:
@@ -161,8 +157,8 @@ def test_a_stop_runs_the_finally_blocks_of_a_generator(driver: FakeDriver) -> No
     assert seen == ["TrialStopped", "finally"]
 
 
-def test_a_generator_that_yields_text_gets_the_error(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> Any:
+def test_a_generator_that_yields_text_gets_the_error(driver):
+    def fn(config):
         try:
             yield "text"
         except ValueError:
@@ -182,8 +178,8 @@ class OwnBaseError(BaseException):
     "error",
     [ValueError("v"), SystemExit(4), SystemExit("text"), KeyboardInterrupt(), OwnBaseError("o"), GeneratorExit()],
 )
-def test_an_exception_is_the_answer_to_the_pull(driver: FakeDriver, error: BaseException) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_an_exception_is_the_answer_to_the_pull(driver, error):
+    def fn(config):
         report({"x": 1})
         raise error
 
@@ -194,18 +190,18 @@ def test_an_exception_is_the_answer_to_the_pull(driver: FakeDriver, error: BaseE
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), SystemExit(None), StopIteration()])
-def test_a_clean_end_is_no_error(driver: FakeDriver, error: BaseException) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_a_clean_end_is_no_error(driver, error):
+    def fn(config):
         report({"x": 1})
         raise error
 
     assert [one.done for one in reports_of(driver.start(fn))] == [False, True]
 
 
-def test_done_in_a_report_ends_the_trial(driver: FakeDriver) -> None:
-    reached: list[int] = []
+def test_done_in_a_report_ends_the_trial(driver):
+    reached = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         report({"x": 1, "done": True})
         reached.append(1)
 
@@ -218,10 +214,10 @@ def test_done_in_a_report_ends_the_trial(driver: FakeDriver) -> None:
 # -- stopping ----------------------------------------------------------------------------------------------------------
 
 
-def test_stop_unwinds_the_blocked_report(driver: FakeDriver) -> None:
-    seen: list[Any] = []
+def test_stop_unwinds_the_blocked_report(driver):
+    seen = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         try:
             report({"x": 1})
         except Exception:
@@ -235,10 +231,10 @@ def test_stop_unwinds_the_blocked_report(driver: FakeDriver) -> None:
     assert seen == ["finally"]
 
 
-def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) -> None:
+def test_stop_while_the_function_works_hits_the_next_report(driver):
     working, go, seen = threading.Event(), threading.Event(), []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         working.set()
         go.wait(BOUND_S)
         try:
@@ -259,10 +255,10 @@ def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) 
     assert not list((driver.directory / "t_00000").iterdir()), "a checkpoint that no one will hear of is not copied"
 
 
-def test_function_that_catches_its_stop_is_stopped_again(driver: FakeDriver) -> None:
-    caught: list[int] = []
+def test_function_that_catches_its_stop_is_stopped_again(driver):
+    caught = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         for i in range(4):
             try:
                 report({"x": i})
@@ -275,10 +271,10 @@ def test_function_that_catches_its_stop_is_stopped_again(driver: FakeDriver) -> 
     assert caught == [0, 1, 2, 3]
 
 
-def test_a_function_that_is_given_to_on_stop_after_the_stop_is_called_at_once() -> None:
+def test_a_function_that_is_given_to_on_stop_after_the_stop_is_called_at_once():
     called = []
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         try:
             while True:
                 report({"x": 1})
@@ -289,10 +285,10 @@ def test_a_function_that_is_given_to_on_stop_after_the_stop_is_called_at_once() 
     assert called == ["late"]
 
 
-def test_what_ends_with_a_function_hears_whether_it_has_failed() -> None:
+def test_what_ends_with_a_function_hears_whether_it_has_failed():
     heard = []
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         session = current_session()
         assert session is not None
         session.at_end.append(heard.append)
@@ -304,16 +300,16 @@ def test_what_ends_with_a_function_hears_whether_it_has_failed() -> None:
     assert heard == [True, False]
 
 
-def test_stop_before_the_first_pull_runs_nothing(driver: FakeDriver) -> None:
-    ran: list[int] = []
+def test_stop_before_the_first_pull_runs_nothing(driver):
+    ran = []
     actor = driver.start(lambda config: ran.append(1))
     settle(actor.stop())
     assert pull(actor) == Report(None, None, True)
     assert not ran
 
 
-def test_an_exception_while_unwinding_is_logged_only(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_an_exception_while_unwinding_is_logged_only(driver, caplog):
+    def fn(config):
         try:
             report({"x": 1})
         finally:
@@ -325,16 +321,16 @@ def test_an_exception_while_unwinding_is_logged_only(driver: FakeDriver, caplog:
     assert "in finally" in caplog.text
 
 
-def test_stop_reaches_a_helper_thread_that_reports(driver: FakeDriver) -> None:
-    seen: list[str] = []
+def test_stop_reaches_a_helper_thread_that_reports(driver):
+    seen = []
 
-    def helper(session_report: Any) -> None:
+    def helper(session_report):
         try:
             session_report({"x": 1})
         except TrialStopped:
             seen.append("helper")
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         session = current_session()
         assert session is not None
         thread = threading.Thread(target=helper, args=(session.report,))
@@ -350,21 +346,21 @@ def test_stop_reaches_a_helper_thread_that_reports(driver: FakeDriver) -> None:
 # -- on the main thread ------------------------------------------------------------------------------------------------
 
 
-def test_on_the_main_thread_helper_threads_find_their_session(driver: FakeDriver) -> None:
+def test_on_the_main_thread_helper_threads_find_their_session(driver):
     """In a worker a function runs on the main thread, and its reports go to the driver from there."""
-    reports: list[Any] = []
+    reports = []
 
     class Host:
         is_stopped = False
 
-        def exchange(self, make: Callable[[], tuple[Report, Callable[[], object]]]) -> bool:
+        def exchange(self, make):
             reports.append(make()[0].metrics["x"])
             return True
 
-        def abandon(self) -> None:
+        def abandon(self):
             pass
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         thread = threading.Thread(target=report, args=({"x": 1},))
         thread.start()
         thread.join(BOUND_S)
@@ -377,10 +373,10 @@ def test_on_the_main_thread_helper_threads_find_their_session(driver: FakeDriver
 # -- reuse -------------------------------------------------------------------------------------------------------------
 
 
-def test_an_actor_is_reused_once_its_function_has_unwound(driver: FakeDriver) -> None:
+def test_an_actor_is_reused_once_its_function_has_unwound(driver):
     go = threading.Event()
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         try:
             report({"a": config["a"]})
         finally:
@@ -397,8 +393,8 @@ def test_an_actor_is_reused_once_its_function_has_unwound(driver: FakeDriver) ->
     assert (metrics["a"], metrics["trial_id"], metrics["training_iteration"]) == (2, "t_00001", 1)
 
 
-def test_two_trials_in_one_process_do_not_mix(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> None:
+def test_two_trials_in_one_process_do_not_mix(driver):
+    def fn(config):
         for i in range(3):
             report({"x": config["a"] * 10 + i})
 
@@ -407,9 +403,9 @@ def test_two_trials_in_one_process_do_not_mix(driver: FakeDriver) -> None:
     assert seen == [(10, 20), (11, 21), (12, 22)]
 
 
-def test_each_thread_may_hear_of_the_stop_before_the_trial_is_ended_by_force(caplog: pytest.LogCaptureFixture) -> None:
-    def train(config: dict[str, Any]) -> None:
-        def help_out() -> None:
+def test_each_thread_may_hear_of_the_stop_before_the_trial_is_ended_by_force(caplog):
+    def train(config):
+        def help_out():
             with contextlib.suppress(TrialStopped):
                 report({"x": 2})
 

@@ -1,16 +1,13 @@
 """Large values are stored once, mapped by their users, private to each of them, and removed with their owner."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import Script, fit
+from kit import fit
 
 import minitune as tune
 from minitune.base.shared_values import ObjectRef, ValueFile, read_value
@@ -23,28 +20,28 @@ MB = 1 << 20
 class Block:
     """A large buffer that pickles itself out of band, as an array of numpy does."""
 
-    def __init__(self, content: Any):
+    def __init__(self, content):
         self.view = memoryview(content)
 
-    def __reduce_ex__(self, protocol: int) -> Any:
+    def __reduce_ex__(self, protocol):
         return Block, (pickle.PickleBuffer(self.view),)
 
-    def is_mapped(self) -> bool:
+    def is_mapped(self):
         return type(self.view.obj).__name__ == "mmap"
 
 
-def make_file(tmp_path: Path, memory_bytes: int = 0) -> ValueFile:
+def make_file(tmp_path, memory_bytes=0):
     return ValueFile(str(tmp_path / "values"), "have more space", memory_bytes=memory_bytes)
 
 
 @pytest.fixture(params=["disk", "memory"])
-def file(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def file(request, tmp_path):
     made = make_file(tmp_path, memory_bytes=1 << 30 if request.param == "memory" else 0)
     yield made
     made.close()
 
 
-def is_in_memory(location: ObjectRef) -> bool:
+def is_in_memory(location):
     """Whether a stored value is in anonymous memory, and not in a file on disk."""
     return os.readlink(location.path).startswith("/memfd:")
 
@@ -52,7 +49,7 @@ def is_in_memory(location: ObjectRef) -> bool:
 in_memory = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="anonymous memory is of Linux")
 
 
-def fit_in_turn(trainable: Any, storage: Path, **options: Any) -> tune.ResultGrid:
+def fit_in_turn(trainable, storage, **options):
     """Three trials with worker processes, one after the other."""
     space = {"x": tune.grid_search([1, 2, 3]), **options.pop("space", {})}
     settings = {"executor": "local", "max_concurrent_trials": 1, "name": None, "storage_path": storage, **options}
@@ -60,7 +57,7 @@ def fit_in_turn(trainable: Any, storage: Path, **options: Any) -> tune.ResultGri
 
 
 @pytest.mark.parametrize("sizes", [[], [10], [3 * MB], [70_000, 5, 2 * MB + 1, 2 * MB], [100_000]])
-def test_values_come_back_whole(file: ValueFile, sizes: list[int]) -> None:
+def test_values_come_back_whole(file, sizes):
     locations = [file.put({"blocks": [Block(os.urandom(size)) for size in sizes], "n": sizes}) for _ in range(3)]
     for location in locations:
         value, is_mapped = read_value(location)
@@ -73,7 +70,7 @@ def test_values_come_back_whole(file: ValueFile, sizes: list[int]) -> None:
     assert not sizes or [block.view for block in first] != [block.view for block in other]
 
 
-def test_a_buffer_stays_read_only_or_is_private(file: ValueFile) -> None:
+def test_a_buffer_stays_read_only_or_is_private(file):
     location = file.put([Block(bytes(2 * MB)), Block(bytearray(2 * MB))])
     fixed, private = read_value(location)[0]
     assert fixed.view.readonly
@@ -81,17 +78,17 @@ def test_a_buffer_stays_read_only_or_is_private(file: ValueFile) -> None:
     assert bytes(read_value(location)[0][1].view[:5]) == bytes(5)
 
 
-def test_a_file_that_cannot_be_mapped_is_read(file: ValueFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_mapped_is_read(file, monkeypatch):
     location = file.put(Block(b"x" * 3 * MB))
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+    def refuse(*args, **kwargs):
         raise OSError(19, "No such device")
 
     monkeypatch.setattr("mmap.mmap", refuse)
     assert bytes(read_value(location)[0].view) == b"x" * 3 * MB
 
 
-def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path):
     import resource
 
     file = make_file(tmp_path)
@@ -114,7 +111,7 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None
 
 
 @in_memory
-def test_values_stay_in_memory_while_there_is_enough(tmp_path: Path) -> None:
+def test_values_stay_in_memory_while_there_is_enough(tmp_path):
     file = make_file(tmp_path, memory_bytes=4 * MB)
     values = [Block(b"a" * 3 * MB), Block(b"b" * 3 * MB), b"c" * 3 * MB, Block(b"d" * 1000)]
     locations = [file.put(value) for value in values]
@@ -132,12 +129,10 @@ def test_values_stay_in_memory_while_there_is_enough(tmp_path: Path) -> None:
 @in_memory
 @pytest.mark.parametrize(("free_bytes", "is_memory"), [(16 * MB, True), (4 * MB, False)])
 @pytest.mark.parametrize("how", ["bound", "put"])
-def test_a_run_takes_a_quarter_of_the_free_memory_for_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, free_bytes: int, is_memory: bool
-) -> None:
+def test_a_run_takes_a_quarter_of_the_free_memory_for_values(tmp_path, monkeypatch, how, free_bytes, is_memory):
     monkeypatch.setattr("minitune.executors.devices.free_memory_bytes", lambda: free_bytes)
 
-    def trainable(config: dict[str, Any], data: Any = None) -> None:
+    def trainable(config, data=None):
         block = tune.get(config["data"]) if data is None else data
         assert block.is_mapped()
         with open("/proc/self/maps") as maps:
@@ -154,7 +149,7 @@ def test_a_run_takes_a_quarter_of_the_free_memory_for_values(
     assert [result.metrics["in_memory"] for result in grid] == [is_memory] * 3
 
 
-def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
+def test_values_go_with_their_file(file, tmp_path):
     location = file.put(Block(b"x" * 2 * MB))
     block, _ = read_value(location)
     file.close()
@@ -165,9 +160,7 @@ def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
     assert bytes(block.view[:3]) == b"xxx", "a value that was loaded stays"
 
 
-def test_a_file_with_a_name_where_one_without_cannot_be_reached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_a_name_where_one_without_cannot_be_reached(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     file = ValueFile(str(tmp_path / "values"), "have more space")
     location = file.put(Block(b"x" * 2 * MB))
@@ -182,7 +175,7 @@ def test_a_file_with_a_name_where_one_without_cannot_be_reached(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_means_another_file_by_now_is_refused(tmp_path):
     old = ValueFile(str(tmp_path / "values"), "have more space")
     location = old.put("old")
     old.close()
@@ -197,17 +190,17 @@ def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("how", "reuse_actors"), [("bound", True), ("put", False), ("closure", False)])
-def test_write_to_a_shared_value_is_private(tmp_path: Path, how: str, reuse_actors: bool) -> None:
+def test_write_to_a_shared_value_is_private(tmp_path, how, reuse_actors):
     data = Block(bytearray(b"a" * 2 * MB))
 
-    def bound(config: dict[str, Any], data: Block | None = None) -> None:
+    def bound(config, data=None):
         mine = tune.get(config["data"]) if data is None else data
         assert mine.is_mapped()
         seen = bytes(mine.view[:1])
         mine.view[: len(mine.view)] = b"b" * len(mine.view)
         tune.report({"seen": seen, "pid": os.getpid()})
 
-    def closure(config: dict[str, Any]) -> None:
+    def closure(config):
         bound(config, data)
 
     trainable = {"bound": tune.with_parameters(bound, data=data), "put": bound, "closure": closure}[how]
@@ -222,7 +215,7 @@ def test_write_to_a_shared_value_is_private(tmp_path: Path, how: str, reuse_acto
     assert [path.name for path in tmp_path.glob("*/*") if path.name.startswith(("shared", "values"))] == []
 
 
-def test_the_driver_holds_one_copy_and_a_trial_none(script: Script) -> None:
+def test_the_driver_holds_one_copy_and_a_trial_none(script):
     """Of a buffer of 64 MB. The test measures the memory that belongs to no file."""
     source = SCRIPTS / "one_copy.py"
     done = script.run_command([sys.executable, str(script.write(source))])
@@ -233,7 +226,7 @@ def test_the_driver_holds_one_copy_and_a_trial_none(script: Script) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file without a name cannot be reached by others")
-def test_nothing_is_left_of_a_killed_driver(script: Script, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_killed_driver(script, tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     driver = script.start(SCRIPTS / "killed_driver.py", TMPDIR=str(temporary))

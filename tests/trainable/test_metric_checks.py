@@ -1,17 +1,14 @@
 """Metrics that can be sent arrive unchanged; others are refused where the user has reported them."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from datetime import date
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-from kit import FakeDriver, pull, settle
+from kit import pull, settle
 
 from minitune.result import flatten, with_plain_keys
 from minitune.trainable import metric_checks, report
@@ -21,7 +18,7 @@ class Color(Enum):
     RED = 1
 
 
-def _generator() -> Any:
+def _generator():
     yield 1
 
 
@@ -37,12 +34,10 @@ def _generator() -> Any:
 @pytest.mark.parametrize(
     ("wrap", "path"), [(lambda v: v, "'bad'"), (lambda v: {"in": [1, (2, v)]}, "'bad'['in'][1][1]")]
 )
-def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(
-    driver: FakeDriver, make: Any, kind: str, wrap: Any, path: str
-) -> None:
-    caught: list[TypeError] = []
+def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(driver, make, kind, wrap, path):
+    caught = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         try:
             report({"good": 1, "bad": wrap(make())})
         except TypeError as error:
@@ -70,9 +65,7 @@ def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(
         ({"x": [1.5] * 200}, False),
     ],
 )
-def test_the_size_of_a_report_counts_in_bytes(
-    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, metrics: dict[str, Any], fits: bool
-) -> None:
+def test_the_size_of_a_report_counts_in_bytes(driver, monkeypatch, metrics, fits):
     monkeypatch.setattr(metric_checks, "LIMIT_BYTES", 1000)
     actor = driver.start(lambda config: report(metrics))
     if fits:
@@ -82,13 +75,13 @@ def test_the_size_of_a_report_counts_in_bytes(
             pull(actor)
 
 
-def test_a_report_that_is_too_large_tells_its_size(driver: FakeDriver) -> None:
+def test_a_report_that_is_too_large_tells_its_size(driver):
     with pytest.raises(ValueError, match=r"at most 64 MB, but this one holds 65\.0 MB, most of it in metric 'large'"):
         pull(driver.start(lambda config: {"small": b"x" * 1_000, "large": bytes(65_000_000)}))
 
 
-def test_awkward_metrics_travel_unchanged(driver: FakeDriver) -> None:
-    deep: Any = 1
+def test_awkward_metrics_travel_unchanged(driver):
+    deep = 1
     for _ in range(500):
         deep = {"d": deep}
     metrics = {
@@ -108,29 +101,29 @@ def test_awkward_metrics_travel_unchanged(driver: FakeDriver) -> None:
         "shared": [deep, deep],
     }
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         report(metrics)
 
     received = settle(driver.start(fn).train()).metrics
     assert {key: received[key] for key in metrics} == metrics
 
 
-def test_a_metric_that_contains_itself_is_refused(driver: FakeDriver) -> None:
-    endless: list[Any] = []
+def test_a_metric_that_contains_itself_is_refused(driver):
+    endless = []
     endless.append(endless)
     with pytest.raises(TypeError, match="contains itself"):
         pull(driver.start(lambda config: {"x": endless}))
 
 
-def test_metrics_that_contain_themselves_are_refused() -> None:
-    endless: dict[str, Any] = {"loss": 1.0}
+def test_metrics_that_contain_themselves_are_refused():
+    endless = {"loss": 1.0}
     endless["again"] = endless
     assert with_plain_keys(endless) is endless  # its keys are plain, and looking at them comes to an end
     with pytest.raises(ValueError, match="must be nested at most"):
         flatten(endless)
 
 
-def test_torch_tensors_are_refused(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_tensors_are_refused(driver, monkeypatch):
     class Tensor:
         pass
 
@@ -138,7 +131,7 @@ def test_torch_tensors_are_refused(driver: FakeDriver, monkeypatch: pytest.Monke
         pass
 
     torch = ModuleType("torch")
-    torch.Tensor = Tensor  # type: ignore[attr-defined]
+    torch.Tensor = Tensor
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(ValueError, match=r"'x'\[0\] is a torch tensor"):
         pull(driver.start(lambda config: {"x": [Parameter()]}))

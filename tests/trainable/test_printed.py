@@ -1,11 +1,8 @@
 """Reports as lines of a program's output."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
-from typing import Any
 
 import pytest
 
@@ -16,12 +13,12 @@ from minitune.trainable.printed import MARK, own_name, pattern_hint, print_repor
 class Scalar:
     shape = ()
 
-    def item(self) -> float:
+    def item(self):
         return 0.5
 
 
 class Strange:
-    def __str__(self) -> str:
+    def __str__(self):
         return "strange"
 
 
@@ -59,7 +56,7 @@ class Strange:
         (f'{MARK}{{"a": 1}}', {"a": 1}),
     ],
 )
-def test_the_metrics_of_a_line_are_found(line: str, found: dict[str, Any] | None) -> None:
+def test_the_metrics_of_a_line_are_found(line, found):
     metrics = report_in(line)
     assert metrics == found
     for value, wanted in zip((metrics or {}).values(), (found or {}).values(), strict=True):
@@ -79,11 +76,11 @@ def test_the_metrics_of_a_line_are_found(line: str, found: dict[str, Any] | None
         (r"loss (?P<loss>[\d.]+)", f'loss 1{MARK}{{"loss": 4}}', {"loss": 4}),
     ],
 )
-def test_a_pattern_finds_its_groups_and_nothing_else(pattern: str, line: str, found: dict[str, Any] | None) -> None:
+def test_a_pattern_finds_its_groups_and_nothing_else(pattern, line, found):
     assert report_in(line, re.compile(pattern)) == found
 
 
-def test_a_name_that_results_use_gets_an_underscore() -> None:
+def test_a_name_that_results_use_gets_an_underscore():
     names = {"loss": "loss", "done": "done_", "done/x": "done_/x", "x/done": "x/done", "done_": "done_", "": ""}
     assert {name: own_name(name) for name in names} == names
 
@@ -102,7 +99,7 @@ def test_a_name_that_results_use_gets_an_underscore() -> None:
         ([], None),
     ],
 )
-def test_a_line_that_looks_like_a_metric_gets_a_pattern(lines: list[str], pattern: str | None) -> None:
+def test_a_line_that_looks_like_a_metric_gets_a_pattern(lines, pattern):
     hint = pattern_hint(lines)
     if pattern is None:
         assert hint == ""
@@ -111,9 +108,7 @@ def test_a_line_that_looks_like_a_metric_gets_a_pattern(lines: list[str], patter
     assert report_in(lines[-1], re.compile(pattern))
 
 
-def test_a_report_is_printed_as_one_marked_line(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_printed_as_one_marked_line(capfd, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:7]))
     print_report({"loss": 0.5, "of a library": Scalar(), "object": Strange(), "list": [1, (2,)], "none": None})
@@ -122,11 +117,9 @@ def test_a_report_is_printed_as_one_marked_line(
     assert report_in(line) == {"loss": 0.5, "of a library": 0.5, "object": "strange", "list": [1, [2]], "none": None}
 
 
-def test_a_report_that_is_no_dict_or_too_large_is_refused(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_that_is_no_dict_or_too_large_is_refused(capfd, monkeypatch):
     with pytest.raises(TypeError, match=r"metrics must be a dict such as .* but got float"):
-        print_report(0.5)  # type: ignore[arg-type]
+        print_report(0.5)
     monkeypatch.setattr(printed, "LONGEST_BYTES", 2_000_000)
     with pytest.raises(
         ValueError, match=r"may have at most 2 MB, but this one has 2\.5 MB: write large data to a file"

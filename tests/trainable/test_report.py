@@ -1,16 +1,13 @@
 """report(), get_checkpoint() and get_context() inside a trial."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import FakeDriver, Script, pull, reports_of, settle
+from kit import pull, reports_of, settle
 
 from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context
@@ -24,10 +21,10 @@ SCRIPTS = Path(__file__).with_name("scripts")
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
-def test_each_report_of_a_function_says_which_checkpoint_came_with_it(driver: FakeDriver, tmp_path: Path) -> None:
+def test_each_report_of_a_function_says_which_checkpoint_came_with_it(driver, tmp_path):
     (tmp_path / "source").mkdir()
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         report({"i": 0})
         report({"i": 1}, checkpoint=Checkpoint(tmp_path / "source"))
 
@@ -37,10 +34,10 @@ def test_each_report_of_a_function_says_which_checkpoint_came_with_it(driver: Fa
     assert ["should_checkpoint" in one for one in seen] == [False, True]
 
 
-def test_the_source_of_a_checkpoint_may_go_or_change(driver: FakeDriver) -> None:
-    contents: list[str] = []
+def test_the_source_of_a_checkpoint_may_go_or_change(driver):
+    contents = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         directory = Path(get_context().get_trial_dir(), "model")  # inside the trial's own
         directory.mkdir()
         for i in range(2):
@@ -60,23 +57,23 @@ def test_the_source_of_a_checkpoint_may_go_or_change(driver: FakeDriver) -> None
     assert contents == ["3"]
 
 
-def test_only_a_report_of_a_returned_value_says_so(driver: FakeDriver) -> None:
-    def fn(config: dict[str, Any]) -> int:
+def test_only_a_report_of_a_returned_value_says_so(driver):
+    def fn(config):
         report({"x": 1})
         return 2
 
     assert [one.has_returned for one in reports_of(driver.start(fn))] == [False, True, False]
 
 
-def test_a_running_function_cannot_be_restored(driver: FakeDriver) -> None:
+def test_a_running_function_cannot_be_restored(driver):
     actor = driver.start(lambda config: 1)
     pull(actor)
     with pytest.raises(RuntimeError, match="before its first train"):
         actor.restore(str(driver.directory), {})
 
 
-def test_the_trials_own_directory_is_saved_without_its_checkpoints(driver: FakeDriver) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_trials_own_directory_is_saved_without_its_checkpoints(driver):
+    def train(config):
         for step in range(3):
             Path(get_context().get_trial_dir(), "model").write_text(str(step))
             report({"step": step}, checkpoint=Checkpoint(get_context().get_trial_dir()))
@@ -88,15 +85,15 @@ def test_the_trials_own_directory_is_saved_without_its_checkpoints(driver: FakeD
     assert (directory / "model").read_text() == "2"
 
 
-def test_a_vanished_checkpoint_is_an_error(driver: FakeDriver) -> None:
+def test_a_vanished_checkpoint_is_an_error(driver):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         driver.start(lambda config: 1).restore(str(driver.directory / "gone"), {})
 
 
-def test_a_checkpoint_is_committed_before_the_report_crosses(driver: FakeDriver, tmp_path: Path) -> None:
-    found: list[Any] = []
+def test_a_checkpoint_is_committed_before_the_report_crosses(driver, tmp_path):
+    found = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         assert get_checkpoint() is None
         for i in range(2):
             source = tmp_path / f"source{i}"
@@ -121,10 +118,10 @@ def test_a_checkpoint_is_committed_before_the_report_crosses(driver: FakeDriver,
     assert sorted(os.listdir(trial_directory)) == ["checkpoint_000003", "checkpoint_000004"]
 
 
-def test_checkpoints_that_wait_for_a_report_are_recorded_in_their_order(driver: FakeDriver) -> None:
-    found: list[str] = []
+def test_checkpoints_that_wait_for_a_report_are_recorded_in_their_order(driver):
+    found = []
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         for _ in range(2):
             with checkpoint_dir() as directory:
                 Path(directory, "weights").touch()
@@ -158,13 +155,11 @@ def test_checkpoints_that_wait_for_a_report_are_recorded_in_their_order(driver: 
         ({"delete_local_checkpoint_after_upload": True}, False),
     ],
 )
-def test_the_users_directory_is_removed_only_if_it_is_asked_for(
-    driver: FakeDriver, tmp_path: Path, options: dict[str, Any], stays: bool
-) -> None:
+def test_the_users_directory_is_removed_only_if_it_is_asked_for(driver, tmp_path, options, stays):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "weights").write_text("w")
 
-    def fn(config: dict[str, Any]) -> None:
+    def fn(config):
         report({"x": 1}, checkpoint=Checkpoint(tmp_path / "mine"), **options)
         report({"x": 2}, **options)
 
@@ -175,7 +170,7 @@ def test_the_users_directory_is_removed_only_if_it_is_asked_for(
     assert (tmp_path / "mine").exists() == stays
 
 
-def test_a_checkpoint_without_directory_is_refused(driver: FakeDriver, tmp_path: Path) -> None:
+def test_a_checkpoint_without_directory_is_refused(driver, tmp_path):
     actor = driver.start(lambda config: report({"x": 1}, checkpoint=Checkpoint(tmp_path / "none")))
     with pytest.raises(FileNotFoundError):
         pull(actor)
@@ -184,7 +179,7 @@ def test_a_checkpoint_without_directory_is_refused(driver: FakeDriver, tmp_path:
 # -- the arguments -----------------------------------------------------------------------------------------------------
 
 
-def test_metrics_may_be_keywords(driver: FakeDriver) -> None:
+def test_metrics_may_be_keywords(driver):
     assert pull(driver.start(lambda config: report(loss=1))).metrics["loss"] == 1
     for number, metrics in enumerate(({"loss": 1}, {})):
         with pytest.raises(TypeError, match="unexpected keywords"):
@@ -193,7 +188,7 @@ def test_metrics_may_be_keywords(driver: FakeDriver) -> None:
     assert pull(ignored).metrics["loss"] == 2
 
 
-def test_keywords_of_a_report_are_told_to_be_old(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
+def test_keywords_of_a_report_are_told_to_be_old(driver, caplog):
     pull(driver.start(lambda config: report(loss=1)))
     assert "report(loss=...) is deprecated" in caplog.text
 
@@ -201,14 +196,14 @@ def test_keywords_of_a_report_are_told_to_be_old(driver: FakeDriver, caplog: pyt
 # -- context -----------------------------------------------------------------------------------------------------------
 
 
-def test_outside_of_trials_everything_warns_once_and_gives_none(script: Script) -> None:
+def test_outside_of_trials_everything_warns_once_and_gives_none(script):
     _, stderr = script.finish(script.start(SCRIPTS / "outside_of_a_trial.py"))
     lines = stderr.splitlines()
     assert len(lines) == 4
     assert all("outside of a trial" in line for line in lines)
 
 
-def test_a_program_saves_in_the_directory_that_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_saves_in_the_directory_that_it_was_given(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_PROGRAM", "1")
     monkeypatch.delenv("MINITUNE_CHECKPOINT_DIR", raising=False)
     assert get_checkpoint() is None
@@ -222,14 +217,14 @@ def test_a_program_saves_in_the_directory_that_it_was_given(tmp_path: Path, monk
         report({"x": 1}, checkpoint=Checkpoint(tmp_path))
 
 
-def test_reporting_loads_no_heavy_module() -> None:
+def test_reporting_loads_no_heavy_module():
     script = "import sys, minitune.trainable.trial_actor; print(sorted({'cloudpickle', 'psutil', 'numpy', 'torch', "
     script += "'multiprocessing', 'socket', 'asyncio'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_forked_child_of_the_trial_does_not_report(script: Script) -> None:
+def test_a_forked_child_of_the_trial_does_not_report(script):
     stdout = script.run(SCRIPTS / "forked_child.py")
     assert "'parent'" in stdout
     assert "'child'" not in stdout

@@ -1,13 +1,10 @@
 """reuse_actors=True: the next trial finds its own directory, output and counters in the worker of the previous one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import FakeDriver, fit, pull, settle
+from kit import fit, pull, settle
 
 from minitune import Trainable, get_checkpoint, get_context, get_gpu_ids, grid_search
 from minitune.resources import Allocation
@@ -15,20 +12,20 @@ from minitune.trainable import report, with_parameters, with_resources
 
 
 class Reused(Trainable):
-    def setup(self, config: dict[str, Any], data: Any = None) -> None:
+    def setup(self, config, data=None):
         self.settings, self.data = config, data
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         print("trial", self.settings["i"])
         is_home = Path.cwd() == Path(self.logdir)
         return {"i": self.settings["i"], "seen": (self.iteration, is_home, sum(self.data)), "done": True}
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.settings = new_config
         return True
 
 
-def reused(config: dict[str, Any], data: Any = None) -> None:
+def reused(config, data=None):
     print("trial", config["i"])
     is_home = get_checkpoint() is None and Path.cwd() == Path(get_context().get_trial_dir() or "")
     report({"i": config["i"], "seen": (0, is_home, sum(data))})
@@ -40,7 +37,7 @@ IN_TURN = pytest.mark.usefixtures("one_cpu")
 
 @IN_TURN
 @pytest.mark.parametrize(("kind", "is_reversed"), [(Reused, False), (reused, True)])
-def test_nothing_of_the_previous_trial_is_seen(kind: Any, is_reversed: bool) -> None:
+def test_nothing_of_the_previous_trial_is_seen(kind, is_reversed):
     if is_reversed:
         trainable = with_parameters(with_resources(kind, {"cpu": 1}), data=[1, 2])
     else:
@@ -54,24 +51,24 @@ def test_nothing_of_the_previous_trial_is_seen(kind: Any, is_reversed: bool) -> 
 
 
 class Fails(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.settings = config
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         if self.settings["fails_in"] == "step" and self.iteration == 1:
             raise ValueError("no second step")
         return {"metric": 1, "pid_now": os.getpid(), "done": self.iteration == 1}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
+    def save_checkpoint(self, checkpoint_dir):
         if self.settings["fails_in"] == "save":
             raise ValueError("no checkpoint")
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.settings = new_config
         return True
 
 
-def fails(config: dict[str, Any]) -> dict[str, Any]:
+def fails(config):
     report({"metric": 1, "pid_now": os.getpid()})
     if config["fails_in"] == "metric":
         report({"matric": 1})
@@ -85,7 +82,7 @@ def fails(config: dict[str, Any]) -> dict[str, Any]:
     ("trainable", "ways", "frequency"),
     [(Fails, ["step", "nothing", "save", "nothing"], 2), (fails, ["function", "", "metric", ""], 0)],
 )
-def test_a_worker_whose_trial_has_failed_is_not_handed_on(trainable: Any, ways: list[str], frequency: int) -> None:
+def test_a_worker_whose_trial_has_failed_is_not_handed_on(trainable, ways, frequency):
     grid = fit(
         trainable,
         {"fails_in": grid_search(ways)},
@@ -105,18 +102,18 @@ def test_a_worker_whose_trial_has_failed_is_not_handed_on(trainable: Any, ways: 
 class Choosy(Trainable):
     """Cannot be used again. It notes whether an object takes a step after it has said so."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.has_refused = False
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         with open(Path(self.logdir, "steps"), "a") as steps:
             steps.write(f"{self.has_refused}\n")
         return {"metric": 1, "pid_now": os.getpid(), "done": True}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
+    def save_checkpoint(self, checkpoint_dir):
         """There is nothing to save."""
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.has_refused = True
         if new_config["how"] == "raises":
             raise ValueError("not again")
@@ -124,7 +121,7 @@ class Choosy(Trainable):
 
 
 @IN_TURN
-def test_an_object_that_refuses_the_next_trial_takes_no_step_of_it() -> None:
+def test_an_object_that_refuses_the_next_trial_takes_no_step_of_it():
     """Its worker is parked by the save, and gets the first call of the next trial together with the reset."""
     grid = fit(
         Choosy,
@@ -140,15 +137,15 @@ def test_an_object_that_refuses_the_next_trial_takes_no_step_of_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "class"])
-def test_a_trial_that_follows_has_the_devices_that_it_was_given(kind: str, driver: FakeDriver) -> None:
+def test_a_trial_that_follows_has_the_devices_that_it_was_given(kind, driver):
     class Shows(Trainable):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {"gpus": get_gpu_ids()}
 
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
+        def reset_config(self, new_config):
             return True
 
-    def shows(config: dict[str, Any]) -> None:
+    def shows(config):
         report({"gpus": get_gpu_ids()})
 
     actor = driver.start(shows if kind == "function" else Shows, allocation=Allocation(gpu_ids=("0",)))

@@ -1,15 +1,12 @@
 """The global random generators of a trial's process follow from the trial's seed."""
 
-from __future__ import annotations
-
 import random
 import sys
 import types
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import PauseOnce, SavedCounter, Script, fit, report_state
+from kit import PauseOnce, SavedCounter, fit, report_state
 
 from minitune import Trainable, get_checkpoint, grid_search
 from minitune.trainable import report
@@ -17,7 +14,7 @@ from minitune.trainable import report
 SCRIPTS = Path(__file__).with_name("scripts")
 
 
-def drawing(config: dict[str, Any]) -> dict[str, Any]:
+def drawing(config):
     import random  # of the process that this runs in, whatever travels with the function
 
     report({"r": random.random()})
@@ -25,22 +22,22 @@ def drawing(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class Drawing(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         import random
 
         self.first = random.random()
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         import random
 
         return {"r": (self.first, random.random()), "done": True}
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.setup(new_config)
         return True
 
 
-def drawn(trainable: Any, **settings: Any) -> list[Any]:
+def drawn(trainable, **settings):
     grid = fit(trainable, {"x": grid_search([1, 2, 3])}, **{"name": None, "executor": "local", **settings})
     assert not grid.errors
     assert grid.get_best_result("training_iteration", "max").config
@@ -48,7 +45,7 @@ def drawn(trainable: Any, **settings: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("trainable", [drawing, Drawing])
-def test_a_seed_fixes_the_random_numbers_of_trials(trainable: Any) -> None:
+def test_a_seed_fixes_the_random_numbers_of_trials(trainable):
     in_turn = {"reuse_actors": True, "max_concurrent_trials": 1}
     one = drawn(trainable, seed=1)
     assert len(set(one)) == 3
@@ -60,8 +57,8 @@ def test_a_seed_fixes_the_random_numbers_of_trials(trainable: Any) -> None:
     assert random.getstate() == before
 
 
-def test_draws_after_a_checkpoint_are_new_but_fixed() -> None:
-    def fails_once(config: dict[str, Any]) -> dict[str, Any]:
+def test_draws_after_a_checkpoint_are_new_but_fixed():
+    def fails_once(config):
         import random
 
         if get_checkpoint() is None:
@@ -70,7 +67,7 @@ def test_draws_after_a_checkpoint_are_new_but_fixed() -> None:
             raise RuntimeError("once")
         return {"r": random.random(), "first": float(Path(get_checkpoint().path, "state").read_text())}
 
-    def run() -> Any:
+    def run():
         (result,) = fit(fails_once, name=None, executor="local", seed=1, max_failures=1)
         return result.metrics["first"], result.metrics["r"]
 
@@ -82,29 +79,28 @@ def test_draws_after_a_checkpoint_are_new_but_fixed() -> None:
 class Draws(SavedCounter):
     """Draws in each step, and keeps what it has drawn over pauses."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         super().setup(config)
-        self.drawn: list[float] = []
+        self.drawn = []
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         import random
 
         self.drawn.append(random.random())
         return {**super().step(), "drawn": list(self.drawn)}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+    def save_checkpoint(self, checkpoint_dir):
         return {"n": self.n, "drawn": self.drawn}
 
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def load_checkpoint(self, checkpoint):
         self.n, self.drawn = checkpoint["n"], list(checkpoint["drawn"])
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_class_that_was_restored_does_not_draw_the_same_again(executor: str) -> None:
-    def draw(name: str) -> list[float]:
+def test_a_class_that_was_restored_does_not_draw_the_same_again(executor):
+    def draw(name):
         (result,) = fit(Draws, {"end": 6}, seed=1, scheduler=PauseOnce(3), executor=executor, name=name)
-        drawn: list[float] = result.metrics["drawn"]
-        return drawn
+        return result.metrics["drawn"]
 
     first = draw("first")
     assert len(set(first)) == 6
@@ -112,8 +108,8 @@ def test_a_class_that_was_restored_does_not_draw_the_same_again(executor: str) -
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_retry_has_another_seed_that_is_the_same_in_each_run(executor: str, tmp_path: Path) -> None:
-    def unlucky(config: dict[str, Any]) -> dict[str, Any]:
+def test_retry_has_another_seed_that_is_the_same_in_each_run(executor, tmp_path):
+    def unlucky(config):
         import random
 
         draws = tmp_path / f"draws_{config['run']}"
@@ -123,7 +119,7 @@ def test_retry_has_another_seed_that_is_the_same_in_each_run(executor: str, tmp_
             raise RuntimeError("bad luck")
         return {"r": draws.read_text().split()}
 
-    def run(number: int) -> Any:
+    def run(number):
         (result,) = fit(unlucky, {"run": number}, name=None, executor=executor, seed=1, max_failures=3)
         return result.metrics["r"]
 
@@ -132,8 +128,8 @@ def test_retry_has_another_seed_that_is_the_same_in_each_run(executor: str, tmp_
     assert run(2) == one
 
 
-def test_a_library_that_another_thread_imports_just_now_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trains(config: dict[str, Any]) -> dict[str, Any]:
+def test_a_library_that_another_thread_imports_just_now_is_left_alone(monkeypatch):
+    def trains(config):
         return {"r": random.random()}
 
     monkeypatch.setitem(sys.modules, "numpy.random", types.ModuleType("numpy.random"))
@@ -141,5 +137,5 @@ def test_a_library_that_another_thread_imports_just_now_is_left_alone(monkeypatc
     assert fit(trains, {}, seed=1)[0].error is None
 
 
-def test_libraries_are_seeded_where_they_are_loaded(script: Script) -> None:
+def test_libraries_are_seeded_where_they_are_loaded(script):
     script.run(SCRIPTS / "seeds_libraries.py")

@@ -1,31 +1,27 @@
 """A signal handler of the user's that raises while `report()` is at work, and reports from several threads."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
-import pytest
 from kit import Spy, fit
 
-from minitune import ResultGrid, grid_search, report
+from minitune import grid_search, report
 from minitune.commands.cli import main
 from minitune.error import WorkerDiedError
 
 
-def _fit(trainable: Any, space: dict[str, Any] | None = None, **settings: Any) -> tuple[list[int], ResultGrid]:
+def _fit(trainable, space=None, **settings):
     """A run, with the iterations of its reports in the order in which they arrive."""
-    seen: list[int] = []
+    seen = []
     spy = Spy(lambda trial, result: seen.append(result["training_iteration"]))
     return seen, fit(trainable, space, executor="local", callbacks=[spy], **settings)
 
 
-def _under_alarms(config: dict[str, Any]) -> None:
+def _under_alarms(config):
     """Single shots with delays of all lengths that a report takes, or one interval timer."""
 
-    def ring(number: int, frame: Any) -> None:
+    def ring(number, frame):
         nonlocal is_armed
         if is_armed:  # another one in the `except` clause would be the function's own mistake
             is_armed = False
@@ -46,7 +42,7 @@ def _under_alarms(config: dict[str, Any]) -> None:
             Path("struck").touch()
 
 
-def test_raising_alarm_in_report_loses_no_report() -> None:
+def test_raising_alarm_in_report_loses_no_report():
     alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)] * 3
     space = {"alarm": grid_search([dict(zip(("interval_s", "reports", "size"), one, strict=True)) for one in alarms])}
     seen, grid = _fit(lambda config: _under_alarms(config["alarm"]), space, max_concurrent_trials=1, reuse_actors=True)
@@ -62,7 +58,7 @@ def test_raising_alarm_in_report_loses_no_report() -> None:
             assert Path(result.path, "struck").exists()
 
 
-def _interrupted(config: dict[str, Any]) -> None:
+def _interrupted(config):
     report({"x": 1})
     delay_s = 1e-4
     while True:
@@ -73,18 +69,16 @@ def _interrupted(config: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def test_a_keyboard_interrupt_in_report_is_a_loss_like_one_in_user_code(
-    hurried: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_keyboard_interrupt_in_report_is_a_loss_like_one_in_user_code(hurried, caplog):
     _, grid = _fit(_interrupted)
     assert "lost its worker" in caplog.text
     assert grid.errors
 
 
-def _without_isinstance(config: dict[str, Any]) -> None:
+def _without_isinstance(config):
     import builtins
 
-    def broken(*args: Any) -> bool:
+    def broken(*args):
         raise RuntimeError("isinstance() is gone")
 
     report({"x": 1})
@@ -92,7 +86,7 @@ def _without_isinstance(config: dict[str, Any]) -> None:
     report({"x": 2})
 
 
-def test_a_trial_that_breaks_the_signal_handling_ends_its_worker() -> None:
+def test_a_trial_that_breaks_the_signal_handling_ends_its_worker():
     seen, grid = _fit(_without_isinstance)
     assert seen == [1]
     assert isinstance(grid[0].error, WorkerDiedError)
@@ -100,10 +94,10 @@ def test_a_trial_that_breaks_the_signal_handling_ends_its_worker() -> None:
     assert "isinstance() is gone" in str(grid[0].error)
 
 
-def _reports_in_handler(config: dict[str, Any]) -> None:
+def _reports_in_handler(config):
     errors = []
 
-    def ring(number: int, frame: Any) -> None:
+    def ring(number, frame):
         try:
             report({"of": "handler"})
         except RuntimeError as error:
@@ -117,13 +111,13 @@ def _reports_in_handler(config: dict[str, Any]) -> None:
     report({"of": "function", "error": errors[0]})
 
 
-def test_a_handler_that_has_interrupted_report_must_not_report() -> None:
+def test_a_handler_that_has_interrupted_report_must_not_report():
     _, grid = _fit(_reports_in_handler)
     assert "a signal handler called report()" in grid[0].metrics["error"]
 
 
-def _reports_from_threads(config: dict[str, Any]) -> None:
-    def work() -> None:
+def _reports_from_threads(config):
+    def work():
         for _ in range(50):
             report({"x": 1})
 
@@ -134,12 +128,12 @@ def _reports_from_threads(config: dict[str, Any]) -> None:
         thread.join()
 
 
-def test_reports_from_several_threads_arrive_in_the_order_of_their_iterations() -> None:
+def test_reports_from_several_threads_arrive_in_the_order_of_their_iterations():
     seen, _ = _fit(_reports_from_threads)
     assert seen == list(range(1, 201))
 
 
-def _deaf(config: dict[str, Any]) -> None:
+def _deaf(config):
     while True:
         try:
             report({"x": 1})
@@ -147,9 +141,7 @@ def _deaf(config: dict[str, Any]) -> None:
             pass
 
 
-def test_trial_that_swallows_its_stop_ends_at_a_later_report(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trial_that_swallows_its_stop_ends_at_a_later_report(caplog, monkeypatch, capsys):
     monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "3600")  # nothing but the worker itself ends it in time
     _, grid = _fit(_deaf, stop={"training_iteration": 3})
     assert grid[0].metrics["training_iteration"] == 3

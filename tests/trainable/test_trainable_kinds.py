@@ -1,13 +1,11 @@
 """Where a trainable may come from: no main guard, exec, closures, methods, partials."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from pathlib import Path
 
 import pytest
-from kit import KERNEL, Script, fit, run_path
+from kit import KERNEL, fit, run_path
 
 from minitune import grid_search, report
 
@@ -70,7 +68,7 @@ def test_an_unpicklable_trainable_is_refused_with_the_path_to_the_member(executo
     assert not run_path().exists(), "nothing was made on disk"
 
 
-def test_tracebacks_of_notebook_code_show_its_lines(script: Script) -> None:
+def test_tracebacks_of_notebook_code_show_its_lines(script):
     told = script.run(KERNEL, str(SCRIPTS / "cell_with_errors.py"))
     for line in ('raise ValueError("no")  # the line of the helper', "helper(config)  # the line of the function"):
         assert told.count(f", in {'helper' if 'no' in line else 'train'}\n    {line}\n") == 2

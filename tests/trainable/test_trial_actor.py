@@ -1,17 +1,14 @@
 """The object of a trial that the driver calls: its parameters, its directory, its checkpoints, and its end."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import json
 import os
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import FakeActor, FakeDriver, pull, settle
+from kit import FakeActor, pull, settle
 
 from minitune.base import files
 from minitune.base.shared_values import hold
@@ -28,10 +25,10 @@ from minitune.trainable.trial_actor import make_trial_actor
 class Stepping(Trainable):
     """Reports the checkpoint that it would go on from."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config):
         self.n = 0
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         self.n += 1
         checkpoint = get_checkpoint()
         return {
@@ -41,20 +38,20 @@ class Stepping(Trainable):
             "directory": get_context().get_trial_dir(),
         }
 
-    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+    def save_checkpoint(self, checkpoint_dir):
         if self.n == 2:
             raise ValueError("cannot be saved now")
         return {"n": self.n}
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint):
         self.n = checkpoint["n"]
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config):
         self.n = 0
         return True
 
 
-def stepping(config: dict[str, Any]) -> None:
+def stepping(config):
     for n in range(2):
         directory = Path(get_context().get_trial_dir() or "", "made")
         directory.mkdir(exist_ok=True)
@@ -66,7 +63,7 @@ def stepping(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("trainable", [stepping, Stepping])
-def test_each_trial_has_files_with_its_configuration(driver: FakeDriver, trainable: Any) -> None:
+def test_each_trial_has_files_with_its_configuration(driver, trainable):
     actor = driver.start(trainable, {"lr": 0.1}, writes_parameters=True)
     first = driver.directory / "t_00000"
     assert json.loads((first / "params.json").read_text()) == {"lr": 0.1}
@@ -82,9 +79,9 @@ def test_each_trial_has_files_with_its_configuration(driver: FakeDriver, trainab
 
 @pytest.mark.parametrize(("number", "ends_run"), [(errno.EACCES, False), (errno.ENOSPC, True)])
 def test_a_configuration_that_cannot_be_written_ends_the_run_only_on_a_full_disk(
-    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int, ends_run: bool
-) -> None:
-    def refuse(*args: Any, **options: Any) -> Any:
+    driver, monkeypatch, caplog, number, ends_run
+):
+    def refuse(*args, **options):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(parameter_files.files, "write_again", refuse)
@@ -98,7 +95,7 @@ def test_a_configuration_that_cannot_be_written_ends_the_run_only_on_a_full_disk
 
 
 @pytest.mark.parametrize("trainable", [stepping, Stepping])
-def test_another_directory_may_stand_for_that_of_the_trial(driver: FakeDriver, tmp_path: Path, trainable: Any) -> None:
+def test_another_directory_may_stand_for_that_of_the_trial(driver, tmp_path, trainable):
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     info = driver.info()
@@ -116,8 +113,8 @@ def test_another_directory_may_stand_for_that_of_the_trial(driver: FakeDriver, t
     assert pull(actor).metrics["directory"] == str(tmp_path / "there")
 
 
-def test_environments_that_were_registered_are_known_to_the_trial(driver: FakeDriver) -> None:
-    def make_environment(config: Any) -> str:
+def test_environments_that_were_registered_are_known_to_the_trial(driver):
+    def make_environment(config):
         return "made"
 
     info = driver.info()
@@ -137,7 +134,7 @@ def test_environments_that_were_registered_are_known_to_the_trial(driver: FakeDr
 # -- its checkpoints ---------------------------------------------------------------------------------------------------
 
 
-def test_the_last_checkpoint_of_a_function_counts_until_the_next_trial(driver: FakeDriver) -> None:
+def test_the_last_checkpoint_of_a_function_counts_until_the_next_trial(driver):
     actor = driver.start(stepping)
     assert settle(actor.save()) is None
     pull(actor)
@@ -151,7 +148,7 @@ def test_the_last_checkpoint_of_a_function_counts_until_the_next_trial(driver: F
     assert settle(actor.save()) is None
 
 
-def test_a_class_knows_the_checkpoint_that_it_would_go_on_from(driver: FakeDriver) -> None:
+def test_a_class_knows_the_checkpoint_that_it_would_go_on_from(driver):
     actor = driver.start(Stepping, next_checkpoint=4)
     metrics = pull(actor).metrics
     assert (metrics["from"], "config" in metrics) == (None, False)
@@ -174,9 +171,9 @@ def test_a_class_knows_the_checkpoint_that_it_would_go_on_from(driver: FakeDrive
     assert pull(actor).metrics["from"] is None
 
 
-def test_a_class_without_a_method_to_save_has_no_checkpoint(driver: FakeDriver) -> None:
+def test_a_class_without_a_method_to_save_has_no_checkpoint(driver):
     class Plain(Trainable):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {"x": 1}
 
     actor = driver.start(Plain)
@@ -189,9 +186,9 @@ def test_a_class_without_a_method_to_save_has_no_checkpoint(driver: FakeDriver) 
 
 
 @pytest.mark.parametrize("done", [True, 1, False])
-def test_a_result_of_a_class_may_end_the_trial(driver: FakeDriver, done: Any) -> None:
+def test_a_result_of_a_class_may_end_the_trial(driver, done):
     class Ending(Trainable):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {"x": 1, "done": done}
 
     found = pull(driver.start(Ending))
@@ -200,14 +197,12 @@ def test_a_result_of_a_class_may_end_the_trial(driver: FakeDriver, done: Any) ->
 
 
 @pytest.mark.parametrize(("error", "is_told"), [(SystemExit(0), False), (SystemExit(3), True), (ValueError(), True)])
-def test_an_error_at_the_end_of_a_class_is_told_unless_it_is_a_usual_end(
-    driver: FakeDriver, caplog: pytest.LogCaptureFixture, error: BaseException, is_told: bool
-) -> None:
+def test_an_error_at_the_end_of_a_class_is_told_unless_it_is_a_usual_end(driver, caplog, error, is_told):
     class Ending(Trainable):
-        def step(self) -> dict[str, Any]:
+        def step(self):
             return {"x": 1}
 
-        def cleanup(self) -> None:
+        def cleanup(self):
             assert get_context().get_trial_id() == "t_00000"
             raise error
 

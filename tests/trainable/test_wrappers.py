@@ -1,17 +1,14 @@
 """with_parameters, with_resources, names and checks of trainables."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import FakeDriver, Script, pull
+from kit import pull
 
 from minitune.base.pickling import dumps
-from minitune.base.shared_values import ObjectRef, hold
+from minitune.base.shared_values import hold
 from minitune.resources import Resources
 from minitune.trainable import Trainable, with_parameters, with_resources, wrap_function
 from minitune.trainable.util import (
@@ -25,15 +22,15 @@ from minitune.trainable.util import (
 SCRIPTS = Path(__file__).with_name("scripts")
 
 
-def fn(config: dict[str, Any], data: Any = None, scale: int = 1) -> dict[str, Any]:
+def fn(config, data=None, scale=1):
     return {"sum": sum(data) * scale + config.get("a", 0)}
 
 
 class Summing(Trainable):
-    def setup(self, config: dict[str, Any], data: Any = None, scale: int = 1) -> None:
+    def setup(self, config, data=None, scale=1):
         self.sum = sum(data) * scale + config.get("a", 0)
 
-    def step(self) -> dict[str, Any]:
+    def step(self):
         return {"sum": self.sum}
 
 
@@ -43,7 +40,7 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_parameters_and_resources_stack_either_way(driver: FakeDriver, trainable: Any) -> None:
+def test_parameters_and_resources_stack_either_way(driver, trainable):
     name = trainable_name(trainable)
     one = with_resources(with_parameters(with_parameters(trainable, data=[1, 2]), scale=2), {"cpu": 3})
     two = with_parameters(with_resources(trainable, {"cpu": 3}), data=[1, 2], scale=2)
@@ -56,16 +53,16 @@ def test_parameters_and_resources_stack_either_way(driver: FakeDriver, trainable
 
 
 @BOTH
-def test_a_later_value_replaces_an_earlier_one(driver: FakeDriver, trainable: Any) -> None:
+def test_a_later_value_replaces_an_earlier_one(driver, trainable):
     wrapped = with_parameters(with_parameters(trainable, data=[1], scale=2), data=[10])
     assert pull(driver.start(wrapped)).metrics["sum"] == 20
 
 
 @BOTH
-def test_values_are_stored_once_and_only_handles_travel(driver: FakeDriver, trainable: Any) -> None:
-    stored: list[Any] = []
+def test_values_are_stored_once_and_only_handles_travel(driver, trainable):
+    stored = []
 
-    def share(value: Any) -> ObjectRef:
+    def share(value):
         stored.append(value)
         return hold(value)
 
@@ -81,7 +78,7 @@ def test_values_are_stored_once_and_only_handles_travel(driver: FakeDriver, trai
     assert bind_parameters(trainable, share) is trainable
 
 
-def test_resources_may_depend_on_the_config() -> None:
+def test_resources_may_depend_on_the_config():
     for trainable in (fn, Summing):
         wrapped = with_resources(trainable, lambda config: {"cpu": config["n"]})
         assert trainable_resources(wrapped, {"n": 4}) == Resources([{"CPU": 4}])
@@ -89,10 +86,10 @@ def test_resources_may_depend_on_the_config() -> None:
     assert trainable_resources(wrapped, {}) == Resources([{"CPU": 1}, {"GPU": 1}])
 
 
-def test_a_class_may_declare_its_resources() -> None:
+def test_a_class_may_declare_its_resources():
     class Hungry(Summing):
         @classmethod
-        def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        def default_resource_request(cls, config):
             return {"cpu": config["n"]}
 
     assert trainable_resources(Hungry, {"n": 2}) == Resources([{"CPU": 2}])
@@ -100,34 +97,34 @@ def test_a_class_may_declare_its_resources() -> None:
     assert trainable_resources(with_resources(Hungry, {"cpu": 5}), {"n": 2}) == Resources([{"CPU": 5}])
 
 
-def test_a_bound_class_is_still_the_users() -> None:
+def test_a_bound_class_is_still_the_users():
     bound = with_parameters(Summing, data=[4])
     assert issubclass(bound, Summing)
     assert bound.__name__ == "Summing"
     assert bound(config={}).train()["sum"] == 4
 
 
-def test_a_subclass_of_a_bound_class_keeps_its_values() -> None:
-    class Sub(with_parameters(Summing, data=[4])):  # type: ignore[misc]
-        def setup(self, config: dict[str, Any], extra: int = 0) -> None:
+def test_a_subclass_of_a_bound_class_keeps_its_values():
+    class Sub(with_parameters(Summing, data=[4])):
+        def setup(self, config, extra=0):
             super().setup(config)
             self.sum += extra
 
     assert with_parameters(Sub, extra=5)(config={}).train()["sum"] == 9
 
 
-def test_with_parameters_needs_no_values() -> None:
+def test_with_parameters_needs_no_values():
     assert with_parameters(lambda config: 1)({}) == 1
 
 
-def test_a_trainable_has_a_name_for_its_trials() -> None:
+def test_a_trainable_has_a_name_for_its_trials():
     class Named:
         _name = "mine"
 
-        def __call__(self, config: Any) -> None: ...
+        def __call__(self, config): ...
 
     class Nameless:
-        def __call__(self, config: Any) -> None: ...
+        def __call__(self, config): ...
 
     assert trainable_name(fn) == "fn"
     assert trainable_name(lambda config: None) == "lambda"
@@ -138,7 +135,7 @@ def test_a_trainable_has_a_name_for_its_trials() -> None:
     assert trainable_name("registered") == "registered"
 
 
-def test_functions_must_take_the_config_alone() -> None:
+def test_functions_must_take_the_config_alone():
     for good in (fn, Summing, functools.partial(fn, data=[]), lambda *args: 1, lambda config, **more: 1, print):
         validate_trainable(good)
     for bad in (lambda: 1, lambda config, data: 1, lambda *, config: 1):
@@ -152,16 +149,16 @@ def test_functions_must_take_the_config_alone() -> None:
         with_parameters(fn, datum=1)
 
 
-def wrapped(inner: Any) -> Any:
+def wrapped(inner):
     @functools.wraps(inner)
-    def outer(*args: Any, **kwargs: Any) -> Any:
+    def outer(*args, **kwargs):
         return inner(*args, **kwargs)
 
     return outer
 
 
-def test_a_decorator_keeps_what_is_bound_to_a_function(driver: FakeDriver) -> None:
-    def both(config: dict[str, Any], data: Any, *rest: Any, scale: int) -> dict[str, Any]:
+def test_a_decorator_keeps_what_is_bound_to_a_function(driver):
+    def both(config, data, *rest, scale):
         return fn(config, data, scale)
 
     outer = wrapped(with_resources(with_parameters(both, data=[1, 2], scale=3), {"cpu": 2}))
@@ -170,38 +167,38 @@ def test_a_decorator_keeps_what_is_bound_to_a_function(driver: FakeDriver) -> No
         assert pull(driver.start(decorated, {"a": 1})).metrics["sum"] == 10
     assert trainable_resources(wrapped(with_parameters(outer)), {}) == Resources([{"CPU": 2}])
     assert trainable_name(outer) == "both"
-    with pytest.raises(ValueError, match=r"\*, scale: 'int'\).*: missing a required (keyword-only )?argument: 'scale'"):
+    with pytest.raises(ValueError, match=r"\*, scale\).*: missing a required (keyword-only )?argument: 'scale'"):
         validate_trainable(wrapped(with_parameters(both, data=[1, 2])))
     with pytest.raises(ValueError, match="data"):
         with_parameters(outer, data=[5])
 
 
-def test_functions_and_classes_are_told_apart() -> None:
+def test_functions_and_classes_are_told_apart():
     assert is_function_trainable(fn)
     assert is_function_trainable(with_parameters(fn, data=1))
     assert is_function_trainable(wrap_function(lambda config: 1))
     assert not is_function_trainable(with_parameters(Summing, data=1))
 
 
-def test_the_resources_of_a_function_stay_with_its_class_form() -> None:
+def test_the_resources_of_a_function_stay_with_its_class_form():
     kind = wrap_function(with_resources(lambda config: 1, lambda config: {"cpu": config["n"]}))
     assert trainable_resources(kind, {"n": 2}) == Resources([{"CPU": 2}])
 
 
-def test_bound_trainables_of_a_script_travel_by_value(script: Script, tmp_path: Path) -> None:
+def test_bound_trainables_of_a_script_travel_by_value(script, tmp_path):
     script.run(SCRIPTS / "binds_parameters.py", str(tmp_path / "both"))
     kind, function = pickle.loads((tmp_path / "both").read_bytes())
     assert kind(config={}).train()["k"] == 3
     assert function({}) == {"k": 3}
 
 
-def test_a_class_of_a_function_may_be_named() -> None:
+def test_a_class_of_a_function_may_be_named():
     assert trainable_name(wrap_function(fn)) == "fn"
     assert trainable_name(wrap_function(fn, name="mine")) == wrap_function(fn, "mine").__name__ == "mine"
 
 
-def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it() -> None:
-    def objective(trial: Any) -> float:
+def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it():
+    def objective(trial):
         return float(trial.suggest_float("x", 0, 1))
 
     for function in (objective, with_resources(objective, {"cpu": 1}), wrap_function(objective)):
@@ -210,14 +207,14 @@ def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it() -> None:
         ):
             validate_trainable(function)
 
-    def tuned(trial: Any) -> float:
+    def tuned(trial):
         return float(trial["x"])
 
     validate_trainable(tuned)
     validate_trainable(lambda config: config["study"].ask().suggest_float("x", 0, 1))
 
 
-def test_an_object_of_a_class_is_refused_with_the_class() -> None:
+def test_an_object_of_a_class_is_refused_with_the_class():
     class Silent(Trainable):
         pass
 
@@ -227,8 +224,8 @@ def test_an_object_of_a_class_is_refused_with_the_class() -> None:
 
 
 @BOTH
-def test_references_and_values_are_bound_together_and_replace_each_other(driver: FakeDriver, trainable: Any) -> None:
-    def bound(*steps: dict[str, Any]) -> Any:
+def test_references_and_values_are_bound_together_and_replace_each_other(driver, trainable):
+    def bound(*steps):
         found = trainable
         for step in steps:
             found = with_parameters(found, **step)

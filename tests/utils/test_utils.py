@@ -1,7 +1,5 @@
 """The small helpers of `minitune.utils`."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re
@@ -45,7 +43,7 @@ def test_unflattened_dict_keeps_its_class():
     assert nested == {"a": {"b": 1}, "c": 2}
 
 
-def test_positions_in_keys_become_lists() -> None:
+def test_positions_in_keys_become_lists():
     nested = {"a": [{"x": 1}, [2, 3]], "b": {"10": 4, "12": 5}, "c": {}, "d": {"0": 6}}
     flat = {"a/0/x": 1, "a/1/0": 2, "a/1/1": 3, "b/10": 4, "b/12": 5, "c": {}, "d": {"0": 6}}
     assert unflatten_list_dict(flat) == nested
@@ -55,7 +53,7 @@ def test_positions_in_keys_become_lists() -> None:
     assert type(unflatten_list_dict(OrderedDict({"a/b/0": 1}))["a"]) is OrderedDict
 
 
-def test_nan_and_infinity_are_recognised() -> None:
+def test_nan_and_infinity_are_recognised():
     assert [is_nan(value) for value in (math.nan, Decimal("nan"), math.inf, 1, 10**400)] == [True, True, *[False] * 3]
     assert [is_nan_or_inf(value) for value in (math.nan, math.inf, -math.inf)] == [True] * 3
     assert not any(map(is_nan_or_inf, (0, 1.5, 10**400, Decimal(3), True)))
@@ -63,13 +61,13 @@ def test_nan_and_infinity_are_recognised() -> None:
         is_nan_or_inf(None)
 
 
-def test_a_message_is_logged_once_for_each_key() -> None:
+def test_a_message_is_logged_once_for_each_key():
     assert [log_once(key) for key in ("of this test", "of this test", ("of this test", 2))] == [True, False, True]
 
 
-def test_decorators_of_interfaces_return_what_they_decorate() -> None:
+def test_decorators_of_interfaces_return_what_they_decorate():
     class Kind:
-        def __init__(self, value: int):
+        def __init__(self, value):
             self.value = value
 
     for decorate in (

@@ -3,8 +3,6 @@
 It counts them when the first result arrives, beyond those of a bare Python.
 """
 
-from __future__ import annotations
-
 import sys
 
 before = len(sys.modules)
@@ -17,7 +15,7 @@ class Modules(minitune.Callback):
 
     count = 0
 
-    def on_trial_result(self, *args, **info) -> None:
+    def on_trial_result(self, *args, **info):
         if not self.count:
             self.count = len(sys.modules) - before
 
