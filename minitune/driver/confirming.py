@@ -18,6 +18,7 @@ from minitune.experiment.goal import CONFIRMED, Goal
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Repeat, Trial
 from minitune.experiment.trial_maker import TrialMaker
+from minitune.record import records
 from minitune.record.recorder import Recorder
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
@@ -77,7 +78,7 @@ class RepeatSource:
         """Record how many trials the run has."""
         total = len(self._state.trials)
         if total != self._total:
-            self._recorder.extends(0, total)
+            self._recorder.record(records.extend(0, total))
             self._total = total
 
     def _repeat(self, trial: Trial) -> Trial:

@@ -23,6 +23,7 @@ from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
+from minitune.record import records
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
@@ -167,7 +168,7 @@ class Launcher:
             self._state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
             reached = start.progress.num_reports
             if trial.progress.num_reports > reached:
-                self._recorder.rolls_back(trial, reached)
+                self._recorder.record(records.rollback(trial.trial_id, trial.attempt.number + 1, reached))
                 trial.roll_back()
         # With a new actor id, so that late events of the earlier actor find no trial.
         trial.begin_attempt(trial.attempt.number + 1)

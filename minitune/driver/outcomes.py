@@ -30,6 +30,7 @@ from minitune.experiment.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
+from minitune.record import records
 from minitune.record.recorder import Recorder
 from minitune.space.tree import value_at_text
 
@@ -229,7 +230,9 @@ class Outcomes:
     def note_usage(self, trial: Trial, event: Exited) -> None:
         """Record what an exited process has used, unless it ran several trials."""
         if not self._settings.reuse_actors:
-            self.recorder.usage(trial, Usage(round(event.cpu_s, 3), event.peak_bytes))
+            usage = Usage(round(event.cpu_s, 3), event.peak_bytes)
+            trial.usage = usage if trial.usage is None else usage.after(trial.usage)
+            self.recorder.record(records.usage(trial.trial_id, trial.attempt.number, usage))
 
     def has_left(self, running: RunningTrial, event: Exited) -> None:
         """A stopped actor has exited: there may be room for another worker at once."""
@@ -240,7 +243,7 @@ class Outcomes:
             self.state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
             logger.warning("trial %s: %s", trial.trial_id, event.cause)
-            self.recorder.note(trial.trial_id, event.cause)
+            self.recorder.record(records.note(trial.trial_id, event.cause))
         if running.is_cut_short:
             self.recorder.directories.clean(trial)
         self.state.has_left(running)

@@ -185,7 +185,7 @@ class ResumedDriver(Driver):
             hooks.search_alg.add_samples(self._wanted.add_samples)
         total = self.known_total()
         if self._has_more or (total != replay.total_samples and not is_ended):
-            recorder.extends(self._wanted.add_samples, total)
+            recorder.record(records.extend(self._wanted.add_samples, total))
         # Pinned before any trial is adopted: adoption removes surplus checkpoints, and a donor may not need these.
         for trial in state.unfinished.values():
             if trial.inherited is not None:

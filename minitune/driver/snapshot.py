@@ -243,8 +243,9 @@ class SnapshotKeeper:
             logger.warning("no snapshot of the plug-ins can be written to %s: %s", path, error)
             return
         self._last = snapshot
-        self._recorder.state_saved(name, _sha256(data), snapshot.offset)
-        self._saved_at = self._recorder.offset  # with the record of this snapshot, which is no reason for another one
+        self._recorder.record(records.state(name, _sha256(data), snapshot.offset))
+        # It is written at once, since an older snapshot is removed now. It is no reason for another snapshot.
+        self._saved_at = self._recorder.offset
         self._kept.append(name)
         while len(self._kept) > SNAPSHOTS_KEPT:
             files.remove_file(os.path.join(self._run.path, self._kept.pop(0)))

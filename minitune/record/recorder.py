@@ -16,7 +16,7 @@ from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import Decision
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import STATUS
-from minitune.experiment.trial import KeptCheckpoint, Trial, Usage
+from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.codec import is_small
@@ -31,7 +31,11 @@ _RESULTS_WORTH_A_SUM = 16
 
 
 class Recorder:
-    """Writes a run's journal, and removes surplus checkpoints."""
+    """Writes a run's journal, and removes surplus checkpoints.
+
+    Attributes:
+        record: Adds a record that needs no more than its fields.
+    """
 
     def __init__(
         self,
@@ -43,7 +47,9 @@ class Recorder:
         self.run = run
         self.directories = directories
         self.journal = journal
+        self.record = journal.add
         self.write = journal.write
+        self.pin = checkpoints.pin
         self._checkpoints = checkpoints
         self.is_closed = False
         self._origin = Origin()
@@ -62,17 +68,12 @@ class Recorder:
         self.write()
         return self.journal.offset
 
-    def state_saved(self, file: str, sha256: str, offset: int) -> None:
-        """Record that a snapshot of the plug-ins was written; see `records.state`."""
-        self.journal.add(records.state(file, sha256, offset))
-        self.write()  # at once: the caller now removes the file of an older snapshot
-
     def close(self, ending: Ending, took_s: float | None = None) -> None:
         """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are synced."""
         self.is_closed = True
         # The `close` record must be the last one, and synced checkpoints make older ones surplus.
         self._drop(self._checkpoints.finish())
-        self.journal.add(records.close(ending, took_s))
+        self.record(records.close(ending, took_s))
         self.write()
 
     # -- trials ----------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Recorder:
             # Journal, worker and logs get references, so that a large value is stored once.
             record = self.journal.by_reference(record)
             trial.recorded_config = record["config"]
-        self.journal.add(record)
+        self.record(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
@@ -117,25 +118,12 @@ class Recorder:
         tag = now.tag if before.tag != now.tag else None
         is_changed = config is not None or tag is not None or evaluated_params is not None
         if is_changed:
-            self.journal.add(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
+            self.record(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         if trial.recorded_config is trial.current_config and not is_small(trial.current_config):
             trial.recorded_config = self.journal.by_reference({"config": trial.current_config})["config"]
         return trial.recorded_config
-
-    def extends(self, samples: int, total_samples: int | None) -> None:
-        """Record that the run gets another number of trials; see `records.extend`."""
-        self.journal.add(records.extend(samples, total_samples))
-
-    def note(self, trial_id: str, text: str) -> None:
-        """Record a remark about a trial for people who read the run; see `records.note`."""
-        self.journal.add(records.note(trial_id, text))
-
-    def usage(self, trial: Trial, usage: Usage) -> None:
-        """Record what the process of the trial's attempt has used; see `records.usage`."""
-        trial.usage = usage if trial.usage is None else usage.after(trial.usage)
-        self.journal.add(records.usage(trial.trial_id, trial.attempt.number, usage))
 
     def attempt_starts(
         self, trial: Trial, origin: str, reason: str = "", facts: Mapping[str, Any] | None = None
@@ -144,11 +132,7 @@ class Recorder:
         self.note_changes(trial)
         attempt = trial.attempt.number
         directory = trial.custom_dirname or ""
-        self.journal.add(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
-
-    def rolls_back(self, trial: Trial, number: int) -> None:
-        """Record that the next attempt continues after report `number`."""
-        self.journal.add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
+        self.record(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
         """Record the new public status of the trial, unless its last result is recorded as its end."""
@@ -158,7 +142,7 @@ class Recorder:
         total = None
         if trial.progress.num_reports >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
             total = trial.sum_up()
-        self.journal.add(records.status(trial.trial_id, STATUS[trial.phase], cause, total))
+        self.record(records.status(trial.trial_id, STATUS[trial.phase], cause, total))
 
     def result(
         self,
@@ -175,7 +159,7 @@ class Recorder:
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
             ends = None  # the end needs a record of its own, which has the sum
-        self.journal.add(
+        self.record(
             records.result(
                 trial.trial_id,
                 trial.attempt.number,
@@ -213,7 +197,7 @@ class Recorder:
         `reported`: a report's record has committed it.
         """
         if not reported:
-            self.journal.add(
+            self.record(
                 records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record)
             )
         # After its record was written: until then a resume needs the previous checkpoint.
@@ -226,10 +210,6 @@ class Recorder:
         self._drop(surplus)
         return bool(surplus)
 
-    def pin(self, trial: Trial, record: CheckpointRecord) -> None:
-        """Keep a checkpoint while another trial loads it."""
-        self._checkpoints.pin(trial, record)
-
     def unpin(self, trial: Trial, record: CheckpointRecord) -> None:
         """End one `pin`, after the checkpoint has been loaded."""
         self._drop(self._checkpoints.unpin(trial, record))
@@ -239,7 +219,7 @@ class Recorder:
         for item in surplus:
             # One write for each. A driver that dies in between leaves directories without a record, which the next one
             # removes.
-            self.journal.add(records.drop(item.trial.trial_id, item.record.number))
+            self.record(records.drop(item.trial.trial_id, item.record.number))
             self.write()
             self._checkpoints.remove(item)
 
@@ -252,7 +232,7 @@ class Recorder:
         fields = self.journal.by_reference(
             records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
         )
-        self.journal.add(fields)
+        self.record(fields)
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
         recorded_config: dict[str, Any] = fields["config"]
         return recorded_config

@@ -432,7 +432,7 @@ def test_no_signal_handler_can_raise_while_a_record_is_made_or_written(monkeypat
         monkeypatch.setattr(owner, name, watched)
 
     watch(Journal, "write")
-    for name in ("result", "status", "trial_added", "attempt_starts", "checkpoint", "state_saved", "close"):
+    for name in ("result", "status", "trial_added", "attempt_starts", "checkpoint", "close"):
         watch(Recorder, name)
 
     class Nests(LoggerCallback):
@@ -453,4 +453,4 @@ def test_no_signal_handler_can_raise_while_a_record_is_made_or_written(monkeypat
     assert run_path("inner").is_dir()
     assert user_code.running is None
     assert {name for name, is_our_own in seen if not is_our_own} == set()
-    assert {"write", "result", "checkpoint", "close", "state_saved"} <= {name for name, _ in seen}
+    assert {"write", "result", "checkpoint", "close"} <= {name for name, _ in seen}

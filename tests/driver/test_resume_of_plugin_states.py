@@ -470,7 +470,7 @@ def test_snapshots_take_at_most_a_twentieth_of_the_time(takes_s, pause_s, tmp_pa
     plugins = SimpleNamespace(
         search_alg=BasicVariantGenerator(), scheduler=Slow(), stopper=NoopStopper(), callbacks=(), context=None
     )
-    recorder = SimpleNamespace(offset=0, is_ours=True, state_saved=lambda *facts: None, directories=None)
+    recorder = SimpleNamespace(offset=0, is_ours=True, record=lambda record: None, directories=None)
     keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, plugins, Snapshot())
     recorder.offset = 1
     keeper.save()
