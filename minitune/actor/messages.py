@@ -99,7 +99,7 @@ ATOMIC_BYTES = 64 * 1024
 # -- over the channel --------------------------------------------------------------------------------------------------
 #
 #     driver                                                      worker
-#       | Boot(workplace, factory, sys_path, argv) -->              (may be sent before the worker lives)
+#       | Boot(workplace, factory, script) -->                      (may be sent before the worker lives)
 #       | <-- Hello(pid)                                            before any user code
 #       |                                                           obj = factory(host)
 #       | <-- Returned(0) | Raised(0, error)
@@ -144,6 +144,7 @@ class Boot(NamedTuple):
     """Driver to worker: the surroundings, and the object to make.
 
     Attributes:
+        script: See `base.script.script_here`.
         is_reusable: Whether the worker may be parked, and sends Finished when a function has returned and nothing still
             runs.
         payload: Pickled callable, the factory: `factory(host, *args)` makes the object, with the `Worker` as `host`.
@@ -151,8 +152,7 @@ class Boot(NamedTuple):
 
     number: int
     workplace: Workplace
-    sys_path: tuple[str, ...]
-    argv: tuple[str, ...]
+    script: tuple[Any, ...]
     is_reusable: bool
     args: bytes = b""
     payload: bytes = b""

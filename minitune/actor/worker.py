@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import _thread
+import atexit
 import os
 import sys
 import threading
@@ -63,6 +64,7 @@ from minitune.base import processes
 from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.forks import Origin
 from minitune.base.pickling import dump_answer, dump_value, load_value
+from minitune.base.script import take_script
 from minitune.error import RemoteError, TrialStopped
 
 
@@ -97,6 +99,14 @@ def _leave(exit_code: int = 0) -> NoReturn:
         _flush_streams()
     finally:
         os._exit(exit_code)
+
+
+def _run_exit_handlers() -> None:
+    """Call what user code has registered with `atexit`, except that which waits for children of `multiprocessing`."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        atexit.unregister(util._exit_function)
+    atexit._run_exitfuncs()
 
 
 def _flush_streams() -> None:
@@ -184,8 +194,7 @@ class Worker:
                 raise ProtocolError(f"a worker does not expect {type(message).__name__} here")
 
     def _make(self, boot: Boot) -> None:
-        sys.path[:] = boot.sys_path
-        sys.argv[:] = boot.argv
+        take_script(boot.script)
         if boot.workplace.trial is not None:
             try:
                 os.mkdir(boot.workplace.trial, OWN_DIRECTORY_MODE)
@@ -274,6 +283,7 @@ class Worker:
             stop = getattr(self._object, "stop", None)
             if stop is not None:
                 stop()
+            _run_exit_handlers()
         except TrialStopped:  # the grace period is over
             pass
         except BaseException:

@@ -13,6 +13,7 @@ and its orphans, with all descendants. A sweep begins when the driver asks for i
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
+import atexit
 import ctypes
 import gc
 import importlib
@@ -25,7 +26,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
@@ -54,6 +55,7 @@ from minitune.actor.surroundings import (
 )
 from minitune.base import processes
 from minitune.base.process_limits import with_limits
+from minitune.base.script import take_script
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
@@ -171,10 +173,10 @@ class Zygote:
             self._set_up(*fields)
         return None
 
-    def _set_up(self, keep_descendants: bool, needed: Sequence[str], path: Sequence[str]) -> None:
+    def _set_up(self, keep_descendants: bool, needed: Sequence[str], script: tuple[Any, ...]) -> None:
         """Take over the driver's path, which may be the only one with cloudpickle, and import what all workers need."""
         self._keep_descendants = keep_descendants
-        sys.path[:] = path
+        take_script(script)
         gc.disable()
         for module in ("cloudpickle", *needed):
             importlib.import_module(module)
@@ -216,6 +218,7 @@ class Zygote:
         for descriptor in (*channels, self._end.fileno(), self._driver, self._wakeup, self._wakeup_in):
             os.close(descriptor)  # not through the objects: what a child does not touch costs no page
         _show_marker(self._marker_address, marker)
+        atexit._clear()  # what an import has registered is for the zygote, such as the removal of its directory
         _reseed()
         return worker.Worker(work, control, marker, reaper_pid=self._pid)
 

@@ -20,8 +20,8 @@ from minitune.actor.launcher import interpreter_command, starting_directory, wor
 from minitune.actor.messages import CLOSE_S
 from minitune.actor.packets import Outbox
 from minitune.actor.sockets import socket_pair
-from minitune.base.files import search_path
 from minitune.base.forks import Origin
+from minitune.base.script import script_here
 
 
 class ZygoteProcess:
@@ -51,7 +51,7 @@ class ZygoteProcess:
             raise
         self._origin = Origin()
         self.end.setblocking(False)
-        self.outbox.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
+        self.outbox.send(("setup", keep_descendants, tuple(needed), script_here()))
 
     def drop(self) -> None:
         """Kill it, unless it is closed: no worker was requested."""

@@ -18,6 +18,7 @@
     files, disk           paths and files; errors of a disk that end a run
     process_limits        why processes cannot start
     forks                 which process made an object
+    script                the script, in workers
     processes, cgroups    what the system says about a process
     seeds, randomness     seeds; the global generators
     collecting            pauses the garbage collector

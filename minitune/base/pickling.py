@@ -13,16 +13,22 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+import re
 import sys
 import types
+import typing
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+from minitune.base.user_code import loads_code
+
 PROTOCOL = 5
 """The pickle protocol, which copies large buffers once less than older ones."""
 _PACKAGE = __name__.partition(".")[0]
+_MAIN = ("__main__", "__mp_main__")
+_NAME = re.compile(r"[^\W\d]\w*")
 _DEPTH_LIMIT = 12
 _FILENAME = 10  # the position of a code object's file name among the arguments of `types.CodeType`
 # How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes.
@@ -82,9 +88,12 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
 @functools.cache
 def by_value_pickler() -> Any:
-    """Cloudpickle's pickler class, except that code keeps the name of its file.
+    """Cloudpickle's pickler class, with three differences.
 
-    cloudpickle 3.1.3 replaces it by a constant, for equal pickles of equal functions.
+    - Code keeps the name of its file, which cloudpickle 3.1.3 replaces by a constant for equal pickles.
+    - Objects of the main module that pickle by name are made anew: cached functions, `singledispatch`, `NewType`.
+    - A class of the main module whose annotations are texts takes along the types that these name, for
+      `typing.get_type_hints`.
     """
     import cloudpickle
 
@@ -96,12 +105,89 @@ def by_value_pickler() -> Any:
         after = arguments[_FILENAME + 1 :]
         return kind, (*before, code.co_filename, *after)
 
-    reducers = ChainMap({types.CodeType: reduce_code}, cloudpickle.Pickler.dispatch_table)
+    own = {types.CodeType: reduce_code, _Cached: _reduce_cached, typing.NewType: _reduce_new_type}
+    reducers = ChainMap(own, cloudpickle.Pickler.dispatch_table)
 
     class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
         dispatch_table = reducers
 
+        def reducer_override(self, value: Any) -> Any:
+            if getattr(value, "__code__", None) is _DISPATCH and _is_of_main(value):
+                registered = dict(value.registry)
+                default = registered.pop(object)
+                return functools.singledispatch, (_do_nothing,), (default, registered), None, None, _fill_dispatch
+            reduced = super().reducer_override(value)
+            if isinstance(value, type) and isinstance(reduced, tuple) and (named := _named_types(value)):
+                make, arguments, state, items, pairs, fill = reduced
+                return make, arguments, (named, fill, state), items, pairs, _fill_annotated
+            return reduced
+
     return ByValuePickler
+
+
+_Cached = type(functools.cache(len))
+# The code of all functions that `singledispatch` makes.
+_DISPATCH = functools.singledispatch(len).__code__  # type: ignore[attr-defined]  # it is a function
+
+
+def _is_of_main(value: Any) -> bool:
+    return value.__module__ in _MAIN or "<locals>" in value.__qualname__
+
+
+def _do_nothing() -> None:
+    """For a dispatcher until it is filled: the functions in it may refer to it."""
+
+
+def _fill_dispatch(dispatcher: Any, state: tuple[Any, dict[type, Any]]) -> None:
+    default, registered = state
+    functools.update_wrapper(dispatcher, default)
+    for kind, function in {object: default, **registered}.items():
+        dispatcher.register(kind, function)
+
+
+def _reduce_cached(function: Any) -> Any:
+    if not _is_of_main(function):
+        return function.__reduce__()
+    return _cached, (function.__wrapped__, function.cache_parameters())
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _reduce_new_type(new: Any) -> Any:
+    if not _is_of_main(new):
+        return new.__reduce__()
+    return _new_type, (new.__name__, new.__supertype__)
+
+
+def _new_type(name: str, supertype: Any) -> Any:
+    new = typing.NewType(name, supertype)  # type: ignore[misc]  # a type that is known at run time only
+    new.__module__ = "__main__"
+    return new
+
+
+def _named_types(kind: type) -> dict[str, Any]:
+    """The types and modules that annotations of a class of the main module name, if these are texts."""
+    if kind.__module__ not in _MAIN:
+        return {}
+    names = vars(sys.modules[kind.__module__])
+    texts = [text for text in vars(kind).get("__annotations__", {}).values() if isinstance(text, str)]
+    found = {name: names[name] for text in texts for name in _NAME.findall(text) if name in names}
+    search = _CulpritSearch()
+    return {name: value for name, value in found.items() if _is_of_types(value) and search.can_pickle(value)}
+
+
+def _is_of_types(value: Any) -> bool:
+    """Whether a value is a class, a module, or what annotations are made of, such as `Optional`."""
+    return isinstance(value, (type, types.ModuleType)) or type(value).__module__ in ("typing", "types")
+
+
+def _fill_annotated(made: Any, state: tuple[dict[str, Any], Callable[[Any, Any], Any], Any]) -> Any:
+    named, fill, own_state = state
+    for name, value in named.items():
+        vars(sys.modules["__main__"]).setdefault(name, value)
+    return _fill_and_enter(fill, False, made, own_state)
 
 
 def dumps_by_value(value: Any) -> bytes:
@@ -422,15 +508,27 @@ def load_value(data: bytes) -> Any:
 
 
 class _EnteringUnpickler(pickle.Unpickler):
-    """Enters what was pickled by value into the `__main__` of this process.
+    """Enters what was pickled by value into the `__main__` of this process, and says that user code is loaded.
 
     cloudpickle first creates an empty class or function, and then fills it with one of its state setters.
     """
 
     replaces = False  # existing objects of the same names
 
+    def load(self) -> Any:
+        with loads_code():
+            return super().load()
+
     def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name)
+        try:
+            found = super().find_class(module, name)
+        except AttributeError as error:
+            if module not in _MAIN:
+                raise
+            raise AttributeError(
+                f"{name} of the main module does not exist in this process, and objects like it travel by name only: "
+                f"move it into a module of its own, and import it from there"
+            ) from error
         if name in ("_class_setstate", "_function_setstate") and module.partition(".")[0] == "cloudpickle":
             return functools.partial(_fill_and_enter, found, self.replaces)
         return found

@@ -9,6 +9,7 @@ The thread of a trial is the main one, unless the process needs that for other w
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ from typing import Any
 
 
 class _UserCode(threading.local):
-    """Of each thread: the innermost of its calls of the user's code."""
+    """Of each thread: the innermost of its calls of the user's code, and whether a pickle loads that."""
 
     running: tuple[Any, float] | None = None
+    is_loaded = False
 
 
 user_code = _UserCode()
@@ -35,6 +37,26 @@ def runs(what: Any) -> Iterator[None]:
         yield
     finally:
         user_code.running = outer
+
+
+@contextmanager
+def loads_code() -> Iterator[None]:
+    """A context in which the calling thread loads the user's code, which may import modules."""
+    outer = user_code.is_loaded
+    try:
+        user_code.is_loaded = True
+        yield
+    finally:
+        user_code.is_loaded = outer
+
+
+def only_imports() -> bool:
+    """Whether the calling thread imports the user's modules for a trial, or for a child that `multiprocessing` has
+    spawned.
+    """
+    process = sys.modules.get("multiprocessing.process")
+    is_child = process is not None and getattr(process.current_process(), "_inheriting", False)
+    return user_code.is_loaded or is_child
 
 
 def declare_trial_thread() -> None:

@@ -23,6 +23,7 @@ from minitune import runtime
 from minitune.actor.launcher import new_run_id, start_method
 from minitune.base.checks import require_texts
 from minitune.base.settings import setting
+from minitune.base.user_code import only_imports
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.driver.experiment_spec import Experiment, as_space
@@ -127,10 +128,16 @@ class Plan:
         In the `with` block, `zygote` is that process, or None if it is not needed.
 
         Raises:
-            TuneError: If this is Windows.
+            TuneError: If this is Windows, or this process only imports the caller's module.
             TypeError: If `sys.path` or `sys.argv` holds an object that workers cannot receive.
             ValueError: See `actor.launcher.start_method`.
         """
+        if only_imports():
+            raise TuneError(
+                "this process only imports the module that calls fit() or run(), for a trial or a child of "
+                "`multiprocessing`: here a run would start runs of its own. Put the call under "
+                'if __name__ == "__main__":, and start the module as the script'
+            )
         if sys.platform == "win32":
             raise TuneError(
                 "minitune cannot run trials on Windows: it needs Linux or macOS. "

@@ -21,8 +21,9 @@ from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset,
 from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
-from minitune.base.files import OWN_DIRECTORY_MODE, search_path
+from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.pickling import dumps, dumps_small
+from minitune.base.script import script_here
 from minitune.base.settings import ORIG_WORKING_DIR, number_setting
 from minitune.base.shared_values import ObjectRef, ValueFile, preload, read_value
 from minitune.error import HINT, RemoteError, TuneError
@@ -271,7 +272,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         preload = not actor.allocation.gpu_ids and _has_one_thread(workplace.env)
         is_reusable = actor.spec.reuse_key is not None
         factory, args = self._packer.pack(actor)
-        boot = Boot(0, workplace, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, args, factory)
+        boot = Boot(0, workplace, script_here(), is_reusable, args, factory)
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
         self._put_into(process, actor, workplace)
         actor.remote.start(boot, preload, instead)

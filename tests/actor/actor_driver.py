@@ -14,8 +14,8 @@ from kit import BOUND_S
 from minitune.actor.launcher import start_method
 from minitune.actor.messages import Boot, CallReturned, Exited, Started, Workplace
 from minitune.actor.process import WorkerProcess
-from minitune.base.files import search_path
 from minitune.base.pickling import dumps
+from minitune.base.script import script_here
 from minitune.executors import local
 from minitune.executors.devices import Machine
 from minitune.executors.local import LocalTrialExecutor
@@ -60,7 +60,7 @@ class Group(LocalTrialExecutor):
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
         self._put_into(process, actor, workplace)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(0, workplace, tuple(search_path()), tuple(sys.argv), True, payload=data)
+        boot = Boot(0, workplace, script_here(), True, payload=data)
         try:
             actor.remote.start(boot, preload)
         except ValueError:
