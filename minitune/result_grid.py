@@ -407,12 +407,13 @@ class ResultGrid(Sequence[Result]):
             scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
                 `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
-            by: `"value"`, or `"estimate"`: the first trial of `get_estimates`, since the best value of a noisy
-                objective is a lucky one. With too few trials for it, the value decides.
+            by: `"value"`, or `"estimate"`: the first of `get_estimates`, since the best value of a noisy objective is
+                a lucky one. With too few trials, the value decides.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` or `by` has another value.
             RuntimeError: If no trial has the metric. The cause is the first error of a failed trial, if there is one.
+            ImportError: If `by="estimate"` finds no numpy.
         """
         require(by in ("value", "estimate"), "by: 'value' or 'estimate'", by)
         best = self._run.find_best(metric, mode, scope, filter_nan_and_inf)
@@ -443,11 +444,13 @@ class ResultGrid(Sequence[Result]):
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.
             RuntimeError: If no trial has the metric.
+            ImportError: If numpy is not installed.
         """
-        from minitune.search.estimate import estimates
-
         self.get_best_result(metric, mode, scope)  # raises if there is none
         metric, mode = self._run.require_goal(metric, mode)
+        import minitune.search.surface  # noqa: F401 - its error names numpy
+        from minitune.search.estimate import estimates
+
         return estimates(self._run.trials, metric, mode, scope)
 
     def get_confirmations(

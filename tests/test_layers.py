@@ -64,7 +64,7 @@ ALLOWED = {
 }
 ALSO = {
     "contrib": {"integration._tracking"},
-    "plugins": {"callback"},
+    "plugins": {"callback", "search.surface"},
     "record": {"tune_config"},
     "run": {
         "executors.trial_executor",
@@ -77,13 +77,13 @@ ALSO = {
     "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.zygote_process"},
 }
-"""Single modules that a layer may import besides: the thread of trackers; the settings that are recorded for a
-resume; the executor protocol, what makes the worker's factory, and what it is sent by name; how output of a trial is
-caught; the zygote of a run."""
+"""Single modules that a layer may import besides: the thread of trackers; the Gaussian process, for PB2; the settings
+that are recorded for a resume; the executor protocol, what makes the worker's factory, and what it is sent by name; how
+output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
-MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")
-"""Packages that exist for another library and are only imported by those who have it."""
+MAY_NEED_MORE = ("integration.", "sklearn.", "testing.", "search.surface")
+"""What exists for another library and is only imported by those who have it."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from tasks.functions import Config, draw_at_random
 
 from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, TPESearch
-from minitune.search.length_scales import likely_logs
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
 from minitune.space.parameters import Axis, Parameter, draw, parameters
 
@@ -333,6 +332,8 @@ class Turbo:
             self._losses = 0
 
     def _suggest(self) -> Any:
+        from minitune.search.surface import likely_logs
+
         numpy = self._numpy
         points = numpy.array(self._points)
         values = numpy.array(self._values)

@@ -4,20 +4,17 @@ Source: Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimiza
 (NeurIPS 2020, arXiv 2002.02518), algorithm 2. Only the explore step differs from `PopulationBasedTraining`: a copy gets
 the hyperparameters with the largest upper confidence bound of the gain per unit of time.
 
-The model is a Gaussian process in plain Python. Its kernel is a squared exponential over the inputs, times one that
-forgets with time.
-
-A fit costs the cube of the number of points, so the model knows a bounded number of gains.
+The model is the Gaussian process of `search.surface` over time, score and hyperparameters: the length scale of the time
+says how fast it forgets. A fit costs the cube of the number of points, so the model knows a bounded number of gains.
 """
 
 from __future__ import annotations
 
-import itertools
+import importlib
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import mul
 from typing import Any, NamedTuple
 
 from minitune.base.calls import explains_calls
@@ -29,27 +26,16 @@ from minitune.space.domains import Domain, Float, Integer
 from minitune.space.parameters import Axis
 from minitune.space.tree import copy_tree
 
-Vector = Sequence[float]
-"""The time, then the inputs. All coordinates should lie within about [0, 1]."""
-
-_LEAST_VARIANCE = 0.1
-"""The least variance of the model; the largest one is its inverse."""
-
-_NOISE = 0.1
-"""The variance of the noise, as a share of the model's variance. Not measured: more trusts single gains less."""
+_LOG_NOISE = math.log(0.1)
+"""The noise with which a fit begins, as a share of the model's variance. Not measured: the fit changes it."""
 
 _FITTED_TO = 100
-"""The kernel is fitted to so many of the newest points. Not measured: a fit costs the cube of their number."""
-
-_LENGTHS = (0.3, 1.0, 3.0)
-_FORGETTING = (0.01, 0.1, 0.5)
-"""The kernels that are compared. Not measured: each more costs a fit for each of the others."""
+"""The length scales are fitted to so many of the newest gains. Not measured: a fit costs the cube of their number."""
 
 _WINDOW = 200
 """The model knows only so many of the newest gains. Not measured: more costs time, fewer forget good parameters."""
 
 _UNIFORM_POINTS = 200
-
 _NEAR_POINTS = 50
 """The points that are compared: anywhere, and near the best of these. Not measured: more cost time, fewer miss the
 best.
@@ -61,70 +47,6 @@ _NEAR = 0.1
 _LARGEST_GAIN = 2.0
 """Gains are clipped at so many standard deviations, so that one lucky step does not hide all the others: not measured.
 """
-
-
-# -- the model --------------------------------------------------------------------------------------------------------
-
-
-class TimeVaryingGP:
-    """A process with observations at some points. The constructor costs O(n^3), a prediction O(n^2).
-
-    The covariance of two points is `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`, where d is their
-    distance without the time.
-
-    Args:
-        length: Divides the squared distance.
-
-    Attributes:
-        variance: The most likely variance of the value at one point.
-    """
-
-    def __init__(self, points: Sequence[Vector], values: Sequence[float], length: float, forgetting: float):
-        self.length = length
-        self.forgetting = forgetting
-        self._points = [tuple(point) for point in points]
-        # The lower Cholesky factor of the covariances, for the variance 1. The noise keeps each pivot positive.
-        self._factor: list[list[float]] = []
-        for number, point in enumerate(self._points):
-            row = self._solve(self._covariances(point, self._points[:number]))
-            self._factor.append([*row, math.sqrt(1 + _NOISE - sum(map(mul, row, row)))])
-        self._solved = self._solve(values)
-        # The variance only scales the covariances, so the most likely one follows from the variance 1.
-        squares = sum(map(mul, self._solved, self._solved))
-        n = len(values)
-        self.variance = min(max(squares / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
-        self.log_likelihood = -0.5 * (squares / self.variance + n * math.log(self.variance))
-        self.log_likelihood -= sum(math.log(row[-1]) for row in self._factor)
-
-    @classmethod
-    def fitted(cls, points: Sequence[Vector], values: Sequence[float], pseudo: Sequence[Vector] = ()) -> TimeVaryingGP:
-        """The process whose length and forgetting, from a small grid, make the newest observations most likely."""
-        recent = points[-_FITTED_TO:], values[-_FITTED_TO:]
-        fits = (cls(*recent, length, forgetting) for length, forgetting in itertools.product(_LENGTHS, _FORGETTING))
-        best = max(fits, key=lambda fit: fit.log_likelihood)
-        return cls([*points, *pseudo], values, best.length, best.forgetting)
-
-    def predict(self, point: Vector) -> tuple[float, float]:
-        """The expected value at a point, and its standard deviation."""
-        solved = self._solve(self._covariances(point, self._points))
-        mean = sum(map(mul, solved, self._solved))  # of the observed points, which come first
-        return mean, math.sqrt(self.variance * max(0.0, 1 - sum(map(mul, solved, solved))))
-
-    def _covariances(self, point: Vector, others: Sequence[Vector]) -> list[float]:
-        time, *inputs = point
-        fade = 0.5 * math.log1p(-self.forgetting)
-        covariances = []
-        for other in others:
-            old = fade * abs(time - other[0])
-            far = math.dist(inputs, other[1:]) ** 2 / self.length
-            covariances.append(math.exp(old - far))
-        return covariances
-
-    def _solve(self, values: Sequence[float]) -> list[float]:
-        solved: list[float] = []
-        for row, value in zip(self._factor, values, strict=False):
-            solved.append((value - sum(map(mul, row, solved))) / row[-1])
-        return solved
 
 
 # -- the scheduler ----------------------------------------------------------------------------------------------------
@@ -171,6 +93,7 @@ class PB2(PopulationBasedTraining):
             at its start. An int stays one.
 
     Raises:
+        ImportError: If numpy is not installed.
         TuneError: If there are no bounds; it is a ValueError too.
         ValueError: If bounds are no numbers or the wrong way round, or another argument is out of range.
     """
@@ -195,6 +118,7 @@ class PB2(PopulationBasedTraining):
                 "hyperparam_bounds must hold at least one hyperparameter, such as {'lr': [1e-4, 1e-1]}"
             )
         domains = _domains(hyperparam_bounds, "hyperparam_bounds")
+        importlib.import_module("minitune.search.surface")  # the error that names numpy comes before the run
         super().__init__(
             time_attr=time_attr,
             metric=metric,
@@ -291,22 +215,30 @@ class PB2(PopulationBasedTraining):
         scale_score = _scale([g.score for g in self._gains])
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.point) for gain in self._gains]
         here = (scale_time(donor.last_turn), scale_score(donor.score))
+        from minitune.search.surface import FIRST_ROUNDS, LENGTH_BOUNDS, NOISE_BOUNDS, Surface, likely_logs
+
+        count = len(points[0])
+        first = [*[0.0] * count, _LOG_NOISE]
+        bounds = [*[LENGTH_BOUNDS] * count, NOISE_BOUNDS]
+        newest = points[-_FITTED_TO:], [1] * count, values[-_FITTED_TO:]
+        logs = likely_logs(*newest, first, bounds, FIRST_ROUNDS)
         # Members that have explored since their last result are points without a value, so that two members do not get
         # the same one.
-        model = TimeVaryingGP.fitted(points, values, [(*here, *point) for point in self._explored.values()])
+        model = Surface([*points, *((*here, *point) for point in self._explored.values())], values, logs)
         # The width of the confidence bound. It grows with the number of points, as the regret bound of the paper needs.
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
 
-        def worth(point: Sequence[float]) -> float:
-            mean, deviation = model.predict((*here, *point))
-            return mean + width * deviation
+        def best_of(candidates: Sequence[Sequence[float]]) -> Sequence[float]:
+            means, shares = model.predict([(*here, *point) for point in candidates])
+            deviations = [math.sqrt(model.variance * max(0.0, share)) for share in shares]
+            worths = [mean + width * deviation for mean, deviation in zip(means, deviations, strict=True)]
+            return candidates[worths.index(max(worths))]
 
         # Random points within the unit cube, then some around the best of them.
         rng = self._rng
-        count = len(self._hyperparameters)
-        best = max(([rng.random() for _ in range(count)] for _ in range(_UNIFORM_POINTS)), key=worth)
+        best = best_of([[rng.random() for _ in self._hyperparameters] for _ in range(_UNIFORM_POINTS)])
         near = [[min(max(rng.gauss(share, _NEAR), 0.0), 1.0) for share in best] for _ in range(_NEAR_POINTS)]
-        return max([best, *near], key=worth)
+        return best_of([best, *near])
 
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:

@@ -9,12 +9,13 @@ A searcher proposes configurations and knows nothing of trials. A search algorit
     searcher           Searcher, the contract of all searchers
     wrappers, filters  limits, repetitions; constraints, duplicates
     by_name            the searchers by their names
-    foreign            SpaceSearcher and LibrarySearcher, bases of the searchers below
+    foreign            bases of the searchers of other libraries
     tpe                TPESearch; `bohb` for rungs
     model              what comes next: `ranking` of the observations, `parzen` mixtures of the parameters' `groups`
-    auto               AutoSearch, with `gaussian_process`, `length_scales` and `evolution`
-    estimate           what a trial's value would be on average
-    optuna             a searcher of another library, imported when used; those of others are in `contrib`
+    auto               AutoSearch, with `improvement` and `evolution`
+    estimate           what to expect of a trial
+    surface            the Gaussian process of these and of PB2; needs numpy
+    optuna             one of them, imported when used; the others are in `contrib`
 
 The driver asks `SearchGenerator.next_trial`, which asks the outermost wrapper, and so on down to the searcher.
 `FilteredSearcher`, the innermost one, may refuse and ask again.

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import logging
+import importlib.util
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from minitune.base.text import warn_once
 from minitune.search.evolution import Evolution
-from minitune.search.gaussian_process import (
-    MOST_FAILED,
-    MOST_POINTS,
-    GaussianProcess,
-    NumpyCovariance,
-    Region,
-    Scales,
-    covariance_kind,
-)
 from minitune.search.groups import Group
 from minitune.search.model import Model
 from minitune.search.parzen import Kernels, Point
 from minitune.search.ranking import Ranking
 from minitune.search.tpe import TPESearch
 
-logger = logging.getLogger("minitune")
+if TYPE_CHECKING:
+    from minitune.search.improvement import Improvement
 
+_MOST_POINTS = 100
+_MOST_FAILED = 30
+"""The maximum numbers of measured points and of failed ones. Not measured: the first costs its cube; fewer forget what
+the region does not show.
+"""
+_FIRST_SIZE = 0.4
+_LEAST_SIZE = 0.04
+"""The size of a new region, and the minimum. Not measured: a larger one searches elsewhere, a smaller one sticks."""
+_GROW_AFTER = 2
+_SHRINK_AFTER = 6
+"""A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one.
+Not measured.
+"""
 _MOST_PARAMETERS = 60
 """The most parameters for the process: `benchmarks/FINDINGS.md`, *many parameters*. With more, a suggestion is slow."""
 _LARGE = 16
@@ -39,8 +45,46 @@ _ROUNDING = 1e-9
 """Two points that are so near are one."""
 
 
+class Region:
+    """The region that the process searches: the space, contracted towards the best point.
+
+    In the whole space, the expected improvement is often largest far from the best point, where the process knows
+    least. The region grows with success and shrinks without it ("trust region": Eriksson et al., "Scalable global
+    optimization via local Bayesian optimization", NeurIPS 2019). If the smallest region gives nothing better either,
+    the next one is the whole space.
+    """
+
+    def __init__(self, size: float = _FIRST_SIZE, best: int | None = None, since: int = 0, wins: int = 0):
+        self.size = size
+        self.best = best
+        self.since = since
+        self.wins = wins
+
+    def update(self, best: int, ended: int) -> None:
+        """Resize the region before a suggestion: `best` is the number of the best trial, `ended` counts the ended
+        ones.
+        """
+        if best != self.best:
+            self.best = best
+            self.since = ended
+            self.wins = self.wins + 1
+            if self.wins >= _GROW_AFTER:
+                self.size = min(1.0, 2 * self.size)
+                self.wins = 0
+            return
+        self.wins = 0
+        if ended - self.since >= _SHRINK_AFTER:
+            if self.size >= 2 * _LEAST_SIZE:
+                self.size = self.size / 2
+            else:
+                self.size = 1.0
+            self.since = ended
+
+
 class AutoSearch(TPESearch):
-    """Needs few trials and no other library: a Gaussian process takes turns with Parzen estimators, or with evolution.
+    """Needs few trials: a Gaussian process takes turns with Parzen estimators, or with evolution.
+
+    Without numpy, the estimators search alone.
 
     All models learn from all trials. The first trial has the middle of each range. After half of `n_initial_points`
     trials, every other suggestion comes from the process, which searches a region around the best trial. The others are
@@ -51,31 +95,23 @@ class AutoSearch(TPESearch):
     stopped early. The process avoids points where most trials have failed. No configuration is tried twice, unless
     all of a finite space were tried.
 
-    A suggestion costs 10 to 25 ms of CPU with ten parameters; about half with numpy. The arguments are those of
+    A suggestion costs 5 to 12 ms of CPU with ten parameters. The arguments are those of
     `TPESearch`.
     """
 
-    _scales: Scales | None = None
+    _logs: Sequence[float] = ()  # the length scales of the last suggestion, from which the next one begins
     _region: Region | None = None
     _evolution: Evolution | None = None
     _heard = 0
 
     def get_state(self) -> dict[str, Any]:
-        learned = {"scales": self._scales, "region": self._region}
-        return {**super().get_state(), **{name: each and dict(vars(each)) for name, each in learned.items()}}
+        region = self._region and dict(vars(self._region))
+        return {**super().get_state(), "logs": self._logs, "region": region}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
-        self._scales = state["scales"] and Scales(**state["scales"])
-        has_numpy = covariance_kind() is NumpyCovariance
-        if self._scales and self._scales.has_numpy not in (None, has_numpy):
-            logger.warning(
-                "the search began %s numpy and goes on %s it, so it suggests other values than it would have",
-                "without" if has_numpy else "with",
-                "with" if has_numpy else "without",
-            )
-        region = state["region"]
-        self._region = region and Region(**region)
+        self._logs = state["logs"]
+        self._region = state["region"] and Region(**state["region"])
 
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
@@ -117,43 +153,49 @@ class AutoSearch(TPESearch):
         group = model.whole
         if group is None or not group.is_free or not can_compare:
             return None
+        if importlib.util.find_spec("numpy") is None:
+            warn_once("numpy is not installed, so the search 'auto' is that of TPESearch: pip install numpy")
+            return None
         return group
 
-    def _process(self, model: Model, group: Group, ranking: Ranking, rng: random.Random) -> GaussianProcess | None:
+    def _process(self, model: Model, group: Group, ranking: Ranking, rng: random.Random) -> Improvement | None:
         """The process, which has learned from the trials so far; None if there are too few, or all have failed."""
         if 2 * len(ranking) < self.n_initial_points:
             return None
         points = group.kernels.points
-        better = ranking.best(points, 0.5, MOST_POINTS // 2)
+        better = ranking.best(points, 0.5, _MOST_POINTS // 2)
         if not better:
             return None
         measured = list(better)
         failed: list[int] = []
         for number in (each.number for each in reversed(self._ended)):
-            if len(measured) == MOST_POINTS:
+            if len(measured) == _MOST_POINTS:
                 break
             if number not in points or number in better:
                 continue
             if not math.isnan(ranking.value(number)):
                 measured.append(number)
-            elif len(failed) < MOST_FAILED:
+            elif len(failed) < _MOST_FAILED:
                 failed.append(number)
         live = [each.number for each in self._live.values()]
-        self._scales = self._scales or Scales()
         self._region = self._region or Region()
         self._region.update(better[0], len(self._ended))
-        return GaussianProcess(
+        from minitune.search.improvement import Improvement
+
+        process = Improvement(
             group.kernel_space,
             [points[each] for each in measured],
             [ranking.value(each) for each in measured],
             [points[each] for each in live if each in points and each not in ranking],
             [points[each] for each in failed],
-            self._scales,
+            self._logs,
             rng,
             model.tried_points,
         )
+        self._logs = process.logs
+        return process
 
-    def _improve(self, model: Model, group: Group, process: GaussianProcess) -> Iterator[Point]:
+    def _improve(self, model: Model, group: Group, process: Improvement) -> Iterator[Point]:
         """The points with the largest expected improvement: that of the region, and that of the whole space.
 
         If few configurations are left, all of them are compared.

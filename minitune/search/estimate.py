@@ -1,24 +1,28 @@
 """Estimates: what a trial's value would be on average, if it were run again and again.
 
 A noisy run reports the luckiest of many draws as its best value. `estimates` draws a smooth surface through the values
-of all trials: a Gaussian process as in `gaussian_process`, but with a prior that allows any noise (Rasmussen and
+of all trials: the Gaussian process of `surface`, but with a prior that allows any noise (Rasmussen and
 Williams, 2006, section 5.4). The value of the surface at a trial's configuration is the value to expect there.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base.checks import is_real
 from minitune.base.text import number_text
 from minitune.experiment.goal import best_trial, compared_values
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
-from minitune.search.gaussian_process import LENGTH_BOUNDS, SQRT_5, Covariance, Vector, cut_off
+
+if TYPE_CHECKING:
+    from minitune.search.surface import Surface
+
+Vector = tuple[float, ...]
 
 FEWEST = 12
 """From how many trials values are estimated. Not measured: a surface through fewer is a guess."""
@@ -93,8 +97,7 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
     """Estimate the expected values of the trials that can be compared with the best one.
 
     These trials have a finite value, and have run at least as many iterations as the best one. Of more than 100, the
-    estimates are for the 50 most similar to the best one, and for 50 others. Blocks for up to 0.2 s of CPU. They are
-    the same with and without numpy.
+    estimates are for the 50 most similar to the best one, and for 50 others. Blocks for up to 0.2 s of CPU.
 
     Args:
         trials: The trials of a run.
@@ -104,13 +107,13 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
 
     Returns:
         The estimates. First is the trial whose value is the best one even at the worse end of its interval. Empty if
-        fewer than twelve trials can be compared, or no parameter was searched.
+        fewer than twelve trials can be compared, no parameter was searched, or numpy is not installed.
 
     Raises:
         ValueError: If the mode or the scope is unknown.
     """
     best = best_trial(trials, metric, mode, scope)
-    if best is None:
+    if best is None or importlib.util.find_spec("numpy") is None:
         return []
     sign = -1.0 if mode == "max" else 1.0
     least_iterations = _iterations(best)
@@ -227,11 +230,14 @@ def _fit(inputs: Sequence[Vector], values: Sequence[float]) -> tuple[list[float]
     Length scales are the most likely ones; means and deviations are those of several noises, weighted by their
     likelihood.
     """
+    from minitune.search.surface import cut_off
+
     cut, middle, scale = cut_off(values)
-    surface = _Surface(inputs, cut)
-    *logs, noise = surface.likely_logs()
+    *logs, noise = _likely_logs(inputs, cut)
     low, high = _NOISE_BOUNDS
-    fits = [surface.fit([*logs, each]) for each in sorted({min(high, max(low, noise + more)) for more in _OFFSETS})]
+    fits = [
+        _fitted([*logs, each], inputs, cut) for each in sorted({min(high, max(low, noise + more)) for more in _OFFSETS})
+    ]
     least = min(fit.loss for fit in fits)
     weights = [math.exp(least - fit.loss) for fit in fits]
     total = math.fsum(weights)
@@ -241,10 +247,9 @@ def _fit(inputs: Sequence[Vector], values: Sequence[float]) -> tuple[list[float]
         share = weight / total
         if share < _LEAST_SHARE:
             continue
-        for number, (mean, bounds) in enumerate(fit.covariance.predict(fit.inputs)):
-            *_, rest = bounds
+        for number, (mean, rest) in enumerate(zip(*fit.surface.predict(inputs), strict=True)):
             means[number] += share * mean
-            squares[number] += share * (mean * mean + fit.variance * max(0.0, rest))
+            squares[number] += share * (mean * mean + fit.surface.variance * max(0.0, rest))
     deviations = [math.sqrt(max(0.0, square - mean * mean)) for mean, square in zip(means, squares, strict=True)]
     return [middle + scale * mean for mean in means], [scale * each for each in deviations], noise
 
@@ -254,53 +259,43 @@ class _Fit(NamedTuple):
 
     Attributes:
         loss: The negative logarithm of their posterior density, for the most likely variance.
-        inputs: The points, divided by the length scales.
     """
 
     loss: float
-    variance: float
-    covariance: Covariance
-    inputs: list[Vector]
+    surface: Surface
 
 
-class _Surface:
-    """What is known before the fit: the points and their standardised values."""
+def _likely_logs(inputs: Sequence[Vector], values: Sequence[float]) -> list[float]:
+    """The most likely logarithms of the inverse squares of the length scales, and of the noise."""
+    from minitune.search.surface import LENGTH_BOUNDS
 
-    def __init__(self, inputs: Sequence[Vector], values: Sequence[float]):
-        self._inputs = inputs
-        self._values = values
+    chosen = _evenly(range(len(inputs)), _MOST_FITTED)
+    few = [inputs[number] for number in chosen], [values[number] for number in chosen]
+    count = len(inputs[0])
+    starts = [[length] * count + [noise] for noise in _NOISES for length in _LENGTHS]
+    least, best = min((_fitted(logs, *few).loss, logs) for logs in starts)
+    bounds = [LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
+    steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
+    # One coordinate after the other. A step that helps grows; one that does not turns round and becomes smaller.
+    for number in range(_FITS):
+        axis = number % (count + 1)
+        low, high = bounds[axis]
+        moved = [*best]
+        moved[axis] = min(high, max(low, best[axis] + steps[axis]))
+        loss = _fitted(moved, *few).loss
+        if loss < least:
+            least = loss
+            best = moved
+            steps[axis] *= 1.5
+        else:
+            steps[axis] *= -0.5
+    return best
 
-    def likely_logs(self) -> list[float]:
-        """The most likely logarithms of the inverse squares of the length scales, and of the noise."""
-        few = _evenly(range(len(self._inputs)), _MOST_FITTED)
-        count = len(self._inputs[0])
-        starts = [[length] * count + [noise] for noise in _NOISES for length in _LENGTHS]
-        least, best = min((self.fit(logs, few).loss, logs) for logs in starts)
-        bounds = [LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
-        steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
-        # One coordinate after the other. A step that helps grows; one that does not turns round and becomes smaller.
-        for number in range(_FITS):
-            axis = number % (count + 1)
-            low, high = bounds[axis]
-            moved = [*best]
-            moved[axis] = min(high, max(low, best[axis] + steps[axis]))
-            loss = self.fit(moved, few).loss
-            if loss < least:
-                least = loss
-                best = moved
-                steps[axis] *= 1.5
-            else:
-                steps[axis] *= -0.5
-        return best
 
-    def fit(self, logs: Sequence[float], among: Sequence[int] | None = None) -> _Fit:
-        if among is None:
-            among = range(len(self._inputs))
-        weights = [SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]
-        inputs = [tuple(map(mul, self._inputs[number], weights)) for number in among]
-        covariance = Covariance(inputs, math.exp(logs[-1]))
-        variance = covariance.solve([self._values[number] for number in among]) / len(inputs) + 1e-12
-        prior = sum(0.2 * math.cosh(each) for each in logs[:-1])  # that of `GaussianProcess`
-        prior += 0.5 * ((logs[-1] - _USUAL_NOISE) / _NOISE_SD) ** 2
-        loss = 0.5 * len(inputs) * math.log(variance) + covariance.log_determinant + prior
-        return _Fit(loss, variance, covariance, inputs)
+def _fitted(logs: Sequence[float], points: Sequence[Vector], values: Sequence[float]) -> _Fit:
+    from minitune.search.surface import Surface
+
+    surface = Surface(points, values, logs)
+    prior = sum(0.2 * math.cosh(each) for each in logs[:-1])  # that of `surface.loss_and_slopes`
+    prior += 0.5 * ((logs[-1] - _USUAL_NOISE) / _NOISE_SD) ** 2
+    return _Fit(0.5 * len(values) * math.log(surface.variance) + surface.log_determinant + prior, surface)

@@ -16,7 +16,6 @@ from minitune import (
     report,
     uniform,
 )
-from minitune.schedulers.pb2 import PB2
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
 from minitune.search import SearchGenerator
 
@@ -216,13 +215,6 @@ def test_trials_without_checkpoints_are_trained_to_their_end(caplog):
     grid = fit(Counter, {"end": 9, "lr": grid_search([1, 2, 3])}, scheduler=pbt(metric="n"))
     assert [result.metrics["n"] for result in grid] == [9, 9, 9]
     assert not (run_path() / "pbt_global.txt").exists()
-
-
-def test_pb2_leads_a_run_to_a_better_rate():
-    scheduler = PB2("training_iteration", "score", "max", 4, hyperparam_bounds={"lr": [0.0, 60.0]}, synch=True)
-    grid = fit(Climber, {**SPACE, "lr": grid_search([1.0, 2.0, 30.0, 40.0])}, scheduler=scheduler, seed=1)
-    check(grid)
-    assert grid[0].metrics["score"] > 10 * END
 
 
 def test_member_shows_the_config_of_its_last_report():

@@ -10,7 +10,6 @@ from minitune import schedulers, uniform
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import (
-    PB2,
     ASHAScheduler,
     FIFOScheduler,
     HyperBandScheduler,
@@ -127,7 +126,6 @@ ARGUMENTS = {
     "fifo": {},
     "pbt": {"hyperparam_mutations": {"lr": [0.1, 0.2]}},
     "pbt_replay": {},
-    "pb2": {"hyperparam_bounds": {"lr": [0.1, 0.2]}},
 }
 
 
@@ -143,7 +141,6 @@ ARGUMENTS = {
         ("hyperband", "HyperBandScheduler"),
         ("hb_bohb", "HyperBandForBOHB"),
         ("pbt", "PopulationBasedTraining"),
-        ("pb2", "PB2"),
     ],
 )
 def test_schedulers_are_made_by_name(name, kind, caplog):
@@ -247,16 +244,9 @@ def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(c
     assert "uses time_attr='a time of its own', but a result has no such number" in caplog.text
 
 
-SEEDED = {
-    "pbt": lambda: PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}}),
-    "pb2": lambda: PB2(hyperparam_bounds={"x": [0.0, 1.0]}, **SCORED),
-}
-
-
-@pytest.mark.parametrize("kind", SEEDED)
-def test_what_a_scheduler_draws_follows_from_the_seed(kind):
+def test_what_a_scheduler_draws_follows_from_the_seed():
     def drawn(seed):
-        scheduler = SEEDED[kind]()
+        scheduler = PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}})
         scheduler.set_seed(seed)
         trials = [make_trial(number, config={}) for number in range(3)]
         for trial in trials:

@@ -1,9 +1,5 @@
 """Our own schedulers keep the contract that authors of other schedulers subclass."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from minitune.schedulers import (
@@ -14,7 +10,6 @@ from minitune.schedulers import (
     MedianStoppingRule,
     PopulationBasedTraining,
 )
-from minitune.schedulers.pb2 import PB2
 from minitune.space.domains import uniform
 
 pytest.register_assert_rewrite("minitune.testing.scheduler_contract")
@@ -58,7 +53,7 @@ class TestMedianThatPauses(SchedulerContract):
 
 
 class TestPBT(SchedulerContract):
-    settings: dict[str, Any] = {}  # noqa: RUF012 - no one changes it
+    settings = {}  # noqa: RUF012 - no one changes it
 
     def make_scheduler(self):
         return PopulationBasedTraining(
@@ -72,13 +67,3 @@ class TestPBT(SchedulerContract):
 
 class TestPBTInStep(TestPBT):
     settings = {"synch": True}  # noqa: RUF012 - no one changes it
-
-
-class TestPB2(SchedulerContract):
-    def make_scheduler(self):
-        return PB2(
-            time_attr="training_iteration",
-            perturbation_interval=7,
-            hyperparam_bounds={"x": [0.0, 1.0]},
-            log_config=False,
-        )

@@ -146,7 +146,7 @@ def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(kind, capl
     played = play(searcher, lambda config: config["b"] + (config["a"] == "c"), 60)
 
     assert len({repr(config) for config, _ in played}) == 60
-    assert caplog.text == ""
+    assert "tried" not in caplog.text
     play(searcher, lambda config: config["b"], 3, first=60)
     assert caplog.text.count("all 60 configurations of the search space have been tried") == 1
 

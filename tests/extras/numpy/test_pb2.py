@@ -1,14 +1,15 @@
-"""PB2: its bounds and its model, and that it finds good values."""
+"""PB2: its bounds, and that it finds good values."""
 
 import math
-import random
 
 import pytest
 from kit import FakeContext, make_trial
 from toy_population import Loop
 
 from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
-from minitune.schedulers.pb2 import PB2, TimeVaryingGP
+from minitune.schedulers import create_scheduler
+from minitune.schedulers.pb2 import PB2
+from minitune.testing import SchedulerContract
 
 
 def pb2(**settings):
@@ -34,6 +35,17 @@ def climb(best=0.7):
         return {"score": state["score"]}
 
     return train
+
+
+class TestPB2(SchedulerContract):
+    def make_scheduler(self):
+        return create_scheduler(
+            "pb2",
+            time_attr="training_iteration",
+            perturbation_interval=7,
+            hyperparam_bounds={"x": [0.0, 1.0]},
+            log_config=False,
+        )
 
 
 @pytest.mark.parametrize(
@@ -145,37 +157,6 @@ def test_a_custom_function_has_the_last_word():
     assert all(config["x"] == 0.5 for _, _, config in loop.exploits())
 
 
-# -- the model ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_model_is_sure_only_near_its_observations():
-    points = [(0.0, share / 10) for share in range(6)]
-    values = [math.sin(5 * point[1]) for point in points]
-    model = TimeVaryingGP(points, values, 0.3, 0.1)
-    assert all(abs(model.predict(point)[0] - value) < 0.3 for point, value in zip(points, values, strict=True))
-
-    def share(point):
-        return model.predict(point)[1] / math.sqrt(model.variance)
-
-    assert share((0.0, 0.3)) < 0.3 < share((0.0, 2.0)) <= 1
-    assert share((0.0, 0.3)) < share((20.0, 0.3)), "what was long ago says less"
-
-
-def test_the_kernel_fits_the_observations():
-    rng = random.Random(0)
-    points = [(0.0, rng.random()) for _ in range(40)]
-
-    def fitted(values):
-        return TimeVaryingGP.fitted(points, values)
-
-    assert fitted([math.sin(12 * point[1]) for point in points]).length < fitted([point[1] for point in points]).length
-
-
-def test_equal_points_are_no_trouble():
-    model = TimeVaryingGP.fitted([(0.0, 0.5)] * 30, [1.0, -1.0] * 15)
-    assert abs(model.predict((0.0, 0.5))[0]) < 0.1
-
-
 def test_the_model_learns_from_the_latest_gains_only(monkeypatch):
     """So the time of a choice does not grow with the run."""
     monkeypatch.setattr("minitune.schedulers.pb2._WINDOW", 5)
@@ -186,3 +167,14 @@ def test_the_model_learns_from_the_latest_gains_only(monkeypatch):
     times = [gain[0] for gain in scheduler.get_state()["gains"]]
     assert len(times) == 5
     assert min(times) > 2
+
+
+def test_nothing_is_kept_of_members_that_have_ended():
+    scheduler = pb2(synch=True, quantile_fraction=0.5)
+    loop = Loop(scheduler, [{"x": n / 3} for n in range(4)], {"score": 0.0}, climb())
+    for _ in range(6):
+        loop.step()
+    for trial in loop.trials:
+        scheduler.on_trial_remove(FakeContext(loop.trials), trial)
+    state = repr(scheduler.get_state())
+    assert not [trial.trial_id for trial in loop.trials if trial.trial_id in state]

@@ -1,34 +1,31 @@
 """Expected values: what to expect of a trial if it were run again and again."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Any
 
 import pytest
 from kit import fit, virtual_executor
 
-from minitune import ResultGrid, choice, loguniform, report, uniform
+from minitune import choice, loguniform, report, uniform
 from minitune.base import clock
-from minitune.search.estimate import Estimate, _chosen, _columns_of, _Surface, remark_on_luck
+from minitune.search.estimate import Estimate, _chosen, _columns_of, _fitted, _likely_logs, remark_on_luck
 
 TRUTH_OF = {"a": 0.0, "b": 0.4}
 
 
-def truth(config: dict[str, Any]) -> float:
+def truth(config):
     return (config["x"] - 0.3) ** 2 + TRUTH_OF[config["kind"]] + 0.05 * math.log10(config["lr"] / 1e-3) ** 2
 
 
-def run(seed: int, noise: float, num_samples: int = 40, mode: str = "min", **settings: Any) -> ResultGrid:
+def run(seed, noise, num_samples=40, mode="min", **settings):
     rng = random.Random(seed)
 
-    def train(config: dict[str, Any]) -> dict[str, float]:
+    def train(config):
         value = truth(config) + noise * rng.gauss(0, 1)
         return {"loss": value if mode == "min" else -value}
 
     space = {"x": uniform(0, 1), "kind": choice(["a", "b"]), "lr": loguniform(1e-5, 1e-1), "constant": 7}
-    grid: ResultGrid = fit(
+    return fit(
         train,
         space,
         metric="loss",
@@ -38,11 +35,10 @@ def run(seed: int, noise: float, num_samples: int = 40, mode: str = "min", **set
         executor=virtual_executor(),
         **settings,
     )
-    return grid
 
 
 @pytest.mark.parametrize("mode", ["min", "max"])
-def test_the_expected_value_is_nearer_to_the_truth_than_the_value_seen(mode: str) -> None:
+def test_the_expected_value_is_nearer_to_the_truth_than_the_value_seen(mode):
     errors_seen = []
     errors = []
     held = 0
@@ -58,8 +54,8 @@ def test_the_expected_value_is_nearer_to_the_truth_than_the_value_seen(mode: str
     assert held >= 4
 
 
-def test_the_intervals_of_a_short_noisy_run_hold_most_of_the_truth() -> None:
-    def value(config: dict[str, Any]) -> float:
+def test_the_intervals_of_a_short_noisy_run_hold_most_of_the_truth():
+    def value(config):
         return sum((config[name] - 0.4) ** 2 for name in "abcd")
 
     shares = []
@@ -79,7 +75,7 @@ def test_the_intervals_of_a_short_noisy_run_hold_most_of_the_truth() -> None:
     assert min(shares) > 0.5, "so few values fit any noise: its usual size decides"
 
 
-def test_without_noise_the_expected_value_is_the_value_seen() -> None:
+def test_without_noise_the_expected_value_is_the_value_seen():
     grid = run(1, noise=0.0)
     for each in grid.get_estimates():
         assert each.expected == pytest.approx(each.seen, abs=0.02)
@@ -88,8 +84,8 @@ def test_without_noise_the_expected_value_is_the_value_seen() -> None:
     assert remark_on_luck(grid.get_estimates(), "min") == ""
 
 
-def test_repeats_of_a_run_that_confirms_are_not_estimated() -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_repeats_of_a_run_that_confirms_are_not_estimated():
+    def train(config):
         return {"loss": config["x"]}
 
     grid = fit(train, {"x": uniform(0, 1)}, num_samples=12, metric="loss", mode="min", confirm=2)
@@ -98,8 +94,8 @@ def test_repeats_of_a_run_that_confirms_are_not_estimated() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_a_wavy_function_without_noise_the_best_trial_is_the_best_by_estimate(seed: int) -> None:
-    def train(config: dict[str, Any]) -> dict[str, float]:
+def test_of_a_wavy_function_without_noise_the_best_trial_is_the_best_by_estimate(seed):
+    def train(config):
         return {"loss": (config["a"] - 0.3) ** 2 + 0.1 * math.sin(9 * config["b"])}
 
     grid = fit(
@@ -116,7 +112,7 @@ def test_of_a_wavy_function_without_noise_the_best_trial_is_the_best_by_estimate
         assert each.expected == pytest.approx(each.seen, abs=0.01)
 
 
-def test_the_estimates_of_a_long_run_know_which_values_were_lucky() -> None:
+def test_the_estimates_of_a_long_run_know_which_values_were_lucky():
     lucky = 0.0
     for seed in range(4):
         grid = run(seed, noise=0.1, num_samples=200)
@@ -129,26 +125,26 @@ def test_the_estimates_of_a_long_run_know_which_values_were_lucky() -> None:
     assert abs(lucky / 4) < 0.05  # on average, the estimate is neither too good nor too bad
 
 
-def test_the_best_by_estimate_is_the_trial_that_is_best_at_its_worse_end() -> None:
+def test_the_best_by_estimate_is_the_trial_that_is_best_at_its_worse_end():
     grid = run(3, noise=0.3)
     found = grid.get_estimates()
     assert [each.high for each in found] == sorted(each.high for each in found)
     assert grid.get_best_result(by="estimate").metrics["trial_id"] == found[0].trial_id
 
 
-def test_few_trials_have_no_estimate_and_the_value_decides() -> None:
+def test_few_trials_have_no_estimate_and_the_value_decides():
     grid = run(1, noise=0.3, num_samples=11)
     assert grid.get_estimates() == []
     assert grid.get_best_result(by="estimate").path == grid.get_best_result().path
 
 
-def test_an_unknown_kind_of_choice_is_refused() -> None:
+def test_an_unknown_kind_of_choice_is_refused():
     with pytest.raises(ValueError, match="by must be 'value' or 'estimate'"):
         run(1, noise=0.0, num_samples=1).get_best_result(by="luck")
 
 
-def test_trials_that_were_stopped_before_the_best_one_are_left_out() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_trials_that_were_stopped_before_the_best_one_are_left_out():
+    def train(config):
         for step in range(1, 4 if config["x"] < 0.5 else 2):
             report({"loss": config["x"] / step})
 
@@ -159,7 +155,7 @@ def test_trials_that_were_stopped_before_the_best_one_are_left_out() -> None:
     assert {lengths[each.trial_id] for each in grid.get_estimates()} == {3}
 
 
-def test_a_lucky_value_is_named_with_the_trial_that_is_better() -> None:
+def test_a_lucky_value_is_named_with_the_trial_that_is_better():
     lucky = Estimate("a", 0.183, 0.2104, 0.19, 0.23, True)
     better = Estimate("b", 0.2, 0.2012, 0.19, 0.22, True)
     assert remark_on_luck([better, lucky], "min") == (
@@ -170,7 +166,7 @@ def test_a_lucky_value_is_named_with_the_trial_that_is_better() -> None:
     assert remark_on_luck([Estimate("a", 0.183, 0.2104, 0.19, 0.23, False)], "min") == ""
 
 
-def test_luck_has_the_direction_of_the_mode() -> None:
+def test_luck_has_the_direction_of_the_mode():
     lucky = Estimate("a", 5.0, 3.0, 2.0, 4.0, True)
     other = Estimate("b", 3.5, 3.25, 2.9, 4.0, True)
     assert remark_on_luck([other, lucky], "max") == (
@@ -183,7 +179,7 @@ def test_luck_has_the_direction_of_the_mode() -> None:
     assert remark_on_luck([Estimate("a", 5.0, 5.001, 5.0005, 6.0, True)], "max") == "", "it is the same in three digits"
 
 
-def test_a_value_at_an_end_of_its_interval_is_no_luck() -> None:
+def test_a_value_at_an_end_of_its_interval_is_no_luck():
     seen = [Estimate("a", value, 2.0, 1.0, 3.0, True).is_lucky for value in (0.99, 1.0, 2.0, 3.0, 3.01)]
     assert seen == [True, False, False, False, True]
     assert str(Estimate("a", 9.0, 2.0, 1.23456, 3.0, True)) == "about 2 (1.23 to 3)"
@@ -210,12 +206,12 @@ CORNER = math.sqrt(0.5)  # so that two categories are at the distance 1
         ([[1, 2], "x"], [[0, CORNER], [CORNER, 0]]),
     ],
 )
-def test_values_of_a_parameter_are_coordinates(values: list[Any], columns: list[list[float]]) -> None:
+def test_values_of_a_parameter_are_coordinates(values, columns):
     found = _columns_of(values)
     assert sorted(found) == [pytest.approx(column) for column in sorted(columns)]
 
 
-def test_only_the_first_values_tell_whether_a_scale_is_logarithmic() -> None:
+def test_only_the_first_values_tell_whether_a_scale_is_logarithmic():
     """Later ones gather where it is promising."""
     first = [1.0, 1000.0, *[10**1.5] * 13]
     (column,) = _columns_of([*first, *[500.0] * 100])
@@ -224,7 +220,7 @@ def test_only_the_first_values_tell_whether_a_scale_is_logarithmic() -> None:
     assert column[2] == pytest.approx(499 / 999)
 
 
-def test_of_very_many_trials_the_nearest_ones_to_the_best_and_some_others_are_used() -> None:
+def test_of_very_many_trials_the_nearest_ones_to_the_best_and_some_others_are_used():
     inputs = [(number / 300,) for number in range(300)]
     assert list(_chosen(inputs[:100], 3)) == list(range(100))
     chosen = list(_chosen(inputs, 100))
@@ -237,43 +233,42 @@ def test_of_very_many_trials_the_nearest_ones_to_the_best_and_some_others_are_us
     assert 290 < max(others) < 300
 
 
-def matern(distance: float) -> float:
+def matern(distance):
     root = math.sqrt(5) * distance
     return (1 + root + root * root / 3) * math.exp(-root)
 
 
-def test_the_loss_of_a_surface_is_its_negative_log_posterior() -> None:
+def test_the_loss_of_a_surface_is_its_negative_log_posterior():
     """For two points, by hand: the inverse and the determinant of a matrix of two rows."""
     inputs, values = [(0.1, 0.5), (0.4, 0.1)], [1.0, -0.5]
     logs = [0.5, -0.5, -3.0]
-    fit = _Surface(inputs, values).fit(logs)
+    fit = _fitted(logs, inputs, values)
     square = 0.3**2 * math.exp(0.5) + 0.4**2 * math.exp(-0.5)  # the logarithms are those of inverse squared lengths
     a, b = 1 + math.exp(-3.0), matern(math.sqrt(square))
     determinant = a * a - b * b
     form = (a * (values[0] ** 2 + values[1] ** 2) - 2 * b * values[0] * values[1]) / determinant
     variance = form / 2
     prior = 0.2 * math.cosh(0.5) + 0.2 * math.cosh(-0.5) + 0.5 * ((-3.0 + 4) / 2) ** 2
-    assert fit.variance == pytest.approx(variance)
+    assert fit.surface.variance == pytest.approx(variance)
     assert fit.loss == pytest.approx(math.log(variance) + 0.5 * math.log(determinant) + prior)
-    assert _Surface([*inputs, (0.9, 0.9)], [*values, 7.0]).fit(logs, [0, 1]).loss == pytest.approx(fit.loss)
 
 
-def test_the_likely_length_scales_and_noise_are_no_worse_than_the_first_ones() -> None:
+def test_the_likely_length_scales_and_noise_are_no_worse_than_the_first_ones():
     rng = random.Random(1)
     inputs = [(rng.random(), rng.random()) for _ in range(30)]
-    surface = _Surface(inputs, [math.sin(7 * x) for x, _ in inputs])
-    found = surface.likely_logs()
-    firsts = [surface.fit([length, length, noise]).loss for length in (-1.0, 1.0) for noise in (-9.0, -4.0, -1.0, 1.0)]
-    assert surface.fit(found).loss < min(firsts)
+    values = [math.sin(7 * x) for x, _ in inputs]
+    found = _likely_logs(inputs, values)
+    firsts = [[length, length, noise] for length in (-1.0, 1.0) for noise in (-9.0, -4.0, -1.0, 1.0)]
+    assert _fitted(found, inputs, values).loss < min(_fitted(logs, inputs, values).loss for logs in firsts)
     assert found[0] > found[1], "the first parameter matters more"
     assert found[2] < -6, "there is no noise"
 
 
-def test_a_long_run_ends_with_the_remark_and_a_short_one_without(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_run_ends_with_the_remark_and_a_short_one_without(capsys):
     for seconds, is_shown in ((0.1, False), (3.0, True)):
         rng = random.Random(0)
 
-        def train(config: dict[str, Any], seconds: float = seconds, rng: random.Random = rng) -> None:
+        def train(config, seconds=seconds, rng=rng):
             clock.current.sleep(seconds)
             report({"loss": (config["x"] - 0.5) ** 2 + rng.gauss(0, 0.2)})
 
