@@ -44,6 +44,8 @@ CONTROL = "control"
 """Ray's name for the thread of `RayActor.stop`."""
 REPORTS = "reports"
 """Ray's name for the thread of reports that come from other actors, which the trial has started."""
+WATCH = "watch"
+"""Ray's name for the thread of `RayActor.watch`."""
 
 
 class Here(NamedTuple):
@@ -73,6 +75,10 @@ class RayActor:
     def stop(self, keep: bool, dump: bool) -> bool:
         """See `RayWorker.stop`."""
         return self._worker.stop(keep, dump)
+
+    def watch(self) -> None:
+        """Never return: the driver hears of the death of this process by this call."""
+        threading.Event().wait()
 
 
 class RayWorker:
@@ -235,10 +241,6 @@ class RayWorker:
             os.chdir("/")  # some file systems keep a directory that a process is in
             self._scratch.remove()
             self._scratch = None
-
-    def wait_for_death(self) -> None:
-        """Never return: the driver hears of the death of this process by this request."""
-        threading.Event().wait()
 
     # -- values and directories ------------------------------------------------------------------------------------
 

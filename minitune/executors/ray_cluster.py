@@ -70,6 +70,11 @@ class ClusterLedger(Ledger):
         self._has_told_loss = False
         self.refresh()
 
+    @property
+    def num_lost_nodes(self) -> int:
+        """How many nodes that this run has known are gone, as of the last `refresh`."""
+        return len(self._seen) - len(self._living)
+
     def nodes(self) -> list[Node]:
         """The living nodes. Blocks for a short time."""
         return [node for node in self._ray.nodes() if node["Alive"]]

@@ -40,7 +40,7 @@ from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
-from minitune.executors.ray_actor import CONTROL, REPORTS, Here, RayActor
+from minitune.executors.ray_actor import CONTROL, REPORTS, WATCH, Here, RayActor
 from minitune.executors.ray_cluster import (
     ClusterLedger,
     amounts_text,
@@ -119,7 +119,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         self._directory = directory
         self._output_names = output_names
         self._changes_directory = changes_directory
-        self._remote = self._ray.remote(concurrency_groups={CONTROL: 1, REPORTS: 1})(RayActor)
+        self._remote = self._ray.remote(concurrency_groups={CONTROL: 1, REPORTS: 1, WATCH: 1})(RayActor)
         self._values = RayValues(ray)
         self._landmark: Landmark | None = None
         self._processes: set[RayProcess] = set()  # those that are not dead, also without an actor
@@ -229,6 +229,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             self._landmark = Landmark(self._directory())
         process = self._new_process(actor)
         process.proof = self._landmark.proof()
+        process.num_lost_nodes = self._room.num_lost_nodes
         self._processes.add(process)
         process.actor = actor
         actor.process = process
@@ -495,9 +496,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         if process.is_dead:
             return
         process.cancel_timers()
-        # Ray answers a kill at once. The process may live on for a while, and its resources are free after that. So a
-        # request that it does not answer while it lives brings its death.
-        process.ask(lambda delivery: None, "wait_for_death")
+        # Ray answers a kill at once. The process may live on for a while, and its resources are free after that. So the
+        # watch brings its death.
         process.give_back()
         slow = TimeoutError(f"Ray has not killed it within {KILL_CONFIRM_S:g} s")
         process.after(KILL_CONFIRM_S, lambda: self._on_death(process, slow))
@@ -515,13 +515,20 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         process.actor = None
         if actor is None:
             return
-        if process.is_resetting and actor.phase is not ClusterActorPhase.STOPPING:
-            # It has died of the actor before this one, or of user code in the reset. A new process will show which.
+        if actor.phase is not ClusterActorPhase.STOPPING and (process.is_resetting or self._has_lost_place(process)):
+            # In a reset, it has died of the actor before this one, or of user code. A new process will show which.
             self._place(actor)
         elif process.here is None or process.sees_run or process.has_left or not self._is_alive(process.here):
             self._end(actor, self._exited(actor, error))
         else:
             self._collect(actor, process.here, error)
+
+    def _has_lost_place(self, process: RayProcess) -> bool:
+        """Whether a process in Ray's queue may have ended because a node is gone. The trial was never there."""
+        if process.here is not None:
+            return False
+        self._room.refresh()
+        return self._room.num_lost_nodes > process.num_lost_nodes
 
     def _collect(self, actor: ActorOnCluster, here: Here, error: BaseException) -> None:
         """Get the last output of a dead process from its node, and report the end of its actor."""

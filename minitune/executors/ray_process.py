@@ -2,7 +2,10 @@
 
 The side on the node is `RayActor`. A request is a call of a Ray actor; a thread of Ray's posts the answer to the
 driver's loop, which does not poll. If the connection breaks before the answer has come, the same request is sent again,
-and the actor carries out each one once. Only Ray's word that an actor is dead is its end.
+and the actor carries out each one once.
+
+A death has one source: the *watch*, a call that never returns. If a node dies while an answer travels, that answer is
+in none of Ray's queues of calls any more, and Ray tells of its loss after ten minutes only.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any
 from minitune.actor.loop import Loop, Timer
 from minitune.base.pickling import dumps
 from minitune.error import RemoteError
-from minitune.executors.ray_actor import Here
+from minitune.executors.ray_actor import WATCH, Here
 from minitune.executors.ray_files import Delivery, FileTransfer, Proof
 from minitune.executors.trial_executor import ActorSpec
 from minitune.resources import Allocation
@@ -46,6 +49,7 @@ class RayProcess:
     is_dead = False
     is_resetting = False
     has_left = False
+    num_lost_nodes = 0  # when it was placed
 
     def __init__(
         self,
@@ -63,6 +67,23 @@ class RayProcess:
         self._loop = loop
         self._on_death = on_death
         self._timers: list[Timer] = []
+        self._watch()
+
+    def _watch(self) -> None:
+        from ray import exceptions
+
+        def on_loop(future: Any) -> None:
+            error = future.exception()
+            if isinstance(error, exceptions.ActorUnavailableError):  # it may live, behind a broken connection
+                self._loop.call_later(_AGAIN_S, self._watch)
+            else:
+                self._on_death(self, error)
+
+        self._on_answer(self.handle.watch.options(concurrency_group=WATCH).remote(), on_loop)
+
+    def _on_answer(self, reference: Any, then: Callable[[Any], object]) -> None:
+        # A thread of Ray's calls this. Only `post` of the loop may be called from other threads.
+        reference.future().add_done_callback(lambda future: self._loop.post(functools.partial(then, future)))
 
     def ask(self, then: Callable[[Delivery], object], verb: str, *args: Any) -> None:
         """Send a request. `then` gets the answer, unless the process dies."""
@@ -71,26 +92,23 @@ class RayProcess:
 
     def send(self, then: Callable[[Any], object], call: Callable[[], Any]) -> None:
         """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies. If the
-        connection breaks, `call` is called again.
+        answer does not come through, `call` is called again.
         """
         from ray import exceptions
 
         def on_loop(future: Any) -> None:
+            if self.is_dead:
+                return
             error = future.exception()
             if error is None:
                 value = future.result()
                 then(Delivery(value) if isinstance(value, bytes) else value)
-            elif self.is_dead:  # all requests in flight bring its death, and the first one has told it
-                return
             elif isinstance(error, exceptions.RayTaskError):  # our side there has failed, but it lives
                 then(Delivery(error=RemoteError.of(error)))
-            elif isinstance(error, exceptions.ActorUnavailableError):
-                self.after(_AGAIN_S, lambda: self.send(then, call))
             else:
-                self._on_death(self, error)
+                self.after(_AGAIN_S, lambda: self.send(then, call))
 
-        # A thread of Ray's calls this. Only `post` of the loop may be called from other threads.
-        call().future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
+        self._on_answer(call(), on_loop)
 
     def after(self, delay_s: float, callback: Callable[[], object]) -> None:
         """Call `callback` on the loop after this time, unless `cancel_timers` comes first."""

@@ -333,15 +333,18 @@ class AddsNodeWhenWarned(logging.Handler):
 
 
 @pytest.mark.parametrize("is_deterministic", [False, True])
-def test_a_trial_waits_for_a_node_like_the_lost_one(tmp_path: Path, two_nodes: Cluster, is_deterministic: bool) -> None:
-    """When the run began, its request could be met."""
+def test_trials_wait_for_a_node_like_the_lost_one(
+    tmp_path: Path, two_nodes: Cluster, caplog: pytest.LogCaptureFixture, is_deterministic: bool
+) -> None:
+    """When the run began, their request could be met. The second trial, in Ray's queue, loses nothing with the node."""
     sigterm = signal.getsignal(signal.SIGTERM)
     lost = two_nodes.add_node(num_cpus=1, resources={"seat": 1}, object_store_memory=100 * 2**20)
     handler = AddsNodeWhenWarned(two_nodes)
     logging.getLogger("minitune").addHandler(handler)
     window = {"deterministic": True, "max_concurrent_trials": 1} if is_deterministic else {}
+    faults = {"fault": tune.grid_search([kill_node, int])}
     try:
-        (result,) = fit(tune.with_resources(training, {"cpu": 1, "seat": 1}), tmp_path, {"fault": kill_node}, **window)
+        grid = fit(tune.with_resources(training, {"cpu": 1, "seat": 1}), tmp_path, faults, **window)
     finally:
         logging.getLogger("minitune").removeHandler(handler)
         for node in list(two_nodes.worker_nodes):
@@ -349,8 +352,12 @@ def test_a_trial_waits_for_a_node_like_the_lost_one(tmp_path: Path, two_nodes: C
                 two_nodes.remove_node(node, allow_graceful=False)
         signal.signal(signal.SIGTERM, sigterm)  # each node that is started here replaces it
 
-    assert (result.error, result.metrics["n"], result.metrics["begin"]) == (None, 4, 2)
+    assert [(result.error, result.metrics["n"], result.metrics["begin"]) for result in grid] == [
+        (None, 4, 2),
+        (None, 4, 0),
+    ]
     assert len(handler.heard) == 1
+    assert caplog.text.count("lost its worker") == 1
 
 
 def test_the_next_run_removes_the_leftovers_of_a_killed_driver_from_the_nodes(tmp_path: Path) -> None:
