@@ -7,6 +7,8 @@ script. Without it, the script is executed up to the `fit()` that would start th
 
 from __future__ import annotations
 
+import ast
+import importlib.machinery
 import logging
 import os
 import pickle
@@ -16,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
+from minitune.base import files
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, open_to_read, search_path
 from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
@@ -350,7 +353,8 @@ def run_script(path: str, arguments: Sequence[str], ends_at: Callable[[Any], boo
     """Run a script as `__main__`, as Python would. Blocks. Raises what the script raises. `ends_at` is called with each
     `Plan` that is about to run; True ends the script.
 
-    It stays the `__main__` of this process, where the trainable finds its names.
+    It stays the `__main__` of this process, where the trainable finds its names. A file with a relative import runs as
+    by `python -m package.module`, since Python runs it in no other way.
     """
     global _wanted
     file = os.path.abspath(path)
@@ -361,9 +365,29 @@ def run_script(path: str, arguments: Sequence[str], ends_at: Callable[[Any], boo
     main.__file__ = file
     sys.modules["__main__"] = main
     sys.argv[:] = [path, *arguments]
-    sys.path[:0] = [os.path.dirname(file)]
+    code = compile(source, file, "exec", dont_inherit=True)
+    if any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(ast.parse(source))):
+        top, name = _module_of(file)
+        sys.path[:0] = [top]
+        main.__spec__ = importlib.machinery.ModuleSpec(name, None, origin=file)
+        main.__package__ = name.rpartition(".")[0]
+    else:
+        sys.path[:0] = [os.path.dirname(file)]
     _wanted = ends_at
     try:
-        exec(compile(source, file, "exec", dont_inherit=True), vars(main))
+        if main.__package__:
+            importlib.import_module(main.__package__)
+        exec(code, vars(main))
     finally:
         _wanted = None
+
+
+def _module_of(file: str) -> tuple[str, str]:
+    """The directory in which the outermost package of a module lies, and the module's name."""
+    own = os.path.dirname(file)
+    top = own
+    while os.path.exists(os.path.join(top, "__init__.py")):
+        top = os.path.dirname(top)
+    if top == own:  # packages need no `__init__.py`
+        top = files.working_directory() or own
+    return top, os.path.relpath(file.removesuffix(".py"), top).replace(os.sep, ".")
