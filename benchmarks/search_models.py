@@ -45,10 +45,9 @@ from searchers import AUTO, OURS, SEARCHERS, Asker, lacks
 from tasks.functions import Config
 from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate, is_noisy
 
-from minitune.driver.confirming import promising
-from minitune.experiment.goal import CONFIRMED
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
+from minitune.search.confirm import CONFIRMED, promising
 from minitune.search.estimate import estimates
 
 SEEN_AT = (20, 40, 80)

@@ -122,8 +122,8 @@ class TuneConfig(Config):
     confirm: int = 0
     """How many more times the three most promising trials are run at the end, with other seeds. Then the best trial is
     the one with the best mean of these repeats; see `ResultGrid.get_confirmations`. They are trials beyond
-    `num_samples`, no scheduler stops them, and with a time budget, the search ends in time for them. Needs one metric
-    and its mode here.
+    `num_samples`. No scheduler hears of them: if one may stop trials, a repeat runs as many iterations as its trial
+    had. With a time budget, the search has nine tenths of it. Needs one metric and its mode here.
     """
 
     def _check(self) -> None:

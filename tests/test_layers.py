@@ -37,7 +37,7 @@ LAYERS = {
         driver driver.tune_controller driver.events driver.launching driver.outcomes driver.hooks driver.failure
         driver.limits driver.state driver.replay driver.snapshot driver.transitions driver.open_run
         driver.objectives
-        driver.confirming driver.experiment_spec tune_config
+        driver.experiment_spec tune_config
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """

@@ -16,7 +16,6 @@
     tune_controller    TuneController: one turn of the loop
     events             Events: what follows each event of a worker
     launching          Launcher: draws trials and starts them
-    confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
     transitions        `take`: a transition, its record and hooks
     outcomes           Outcomes: a trial goes on, is saved, pauses, ends

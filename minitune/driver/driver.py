@@ -62,7 +62,6 @@ from minitune.error import (
 )
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
-from minitune.experiment.goal import CONFIRMED
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.run_description import RunDescription, source_hash
 from minitune.experiment.trial import Trial
@@ -140,6 +139,7 @@ class Driver:
 
     def __init__(self, plan: Plan):
         self.plan = plan
+        self.state = RunState()  # without trials and settings until `make_state`
         self._directory = ""  # the run's directory, once it exists
         self._closing = ExitStack()
         self._ending = _FAILED  # the ending of the run in the record; it holds if an exception ends the driver
@@ -206,7 +206,7 @@ class Driver:
 
     def make_plugins(self) -> None:
         """Create the plug-ins."""
-        self.components = build_components(self.plan, self.seed)
+        self.components = build_components(self.plan, self.seed, lambda: self.state.trials)
 
     def description(self) -> RunDescription:
         """What this driver runs. Valid before `put_together`, which may add samples."""
@@ -217,11 +217,9 @@ class Driver:
         )
 
     def known_total(self) -> int | None:
-        """How many trials there will be, with those that confirm others; None if unknown."""
+        """How many trials there will be; None if unknown."""
         total = self.components.search_alg.total_samples
-        if not 0 <= total < sys.maxsize:
-            return None
-        return total + self.plan.tune_config.confirm * min(CONFIRMED, total)
+        return total if 0 <= total < sys.maxsize else None
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal."""
@@ -342,22 +340,7 @@ class Driver:
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         recorder = self.opened.recorder
-        repeats = None
-        if plan.tune_config.confirm:
-            from minitune.driver.confirming import RepeatSource
-
-            metric, mode = plan.goal.one(None, None)
-            repeats = RepeatSource(
-                self.state,
-                self.hooks,
-                recorder,
-                plan.experiment.maker,
-                str(metric),
-                str(mode),
-                plan.tune_config.confirm,
-                self.known_total(),
-            )
-        self.controller = TuneController(self.executor, self.state, self.hooks, recorder, repeats)
+        self.controller = TuneController(self.executor, self.state, self.hooks, recorder)
         remarks: Iterator[str] = iter(())
         if self.is_new and self._progress.reporter is not None:
             from minitune.output.remarks import opening_remarks

@@ -7,6 +7,7 @@ hook has returned, so no trial changes while a hook runs.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import math
@@ -89,8 +90,7 @@ class Hooks:
     """Calls the plug-ins of a run.
 
     Most hooks of most plug-ins do nothing, so the overridden ones are looked up once per run, and only those are
-    called. Scheduler and searcher hear nothing of a trial that repeats another one: the searcher has not suggested it,
-    and the scheduler must let it run as far as it goes.
+    called.
     """
 
     scheduler: TrialScheduler
@@ -113,6 +113,7 @@ class Hooks:
         self._caller = PluginCaller(number_setting("WARN_THRESHOLD_S"))
         self._call = self._caller.call
         self._limits: DictStopper | None = None
+        self._limited: Mapping[str, Any] = {}  # the criterion of `_limits`
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
         self._listeners: dict[str, _HookList] = dict.fromkeys(_CALLBACK_HOOKS, ())
         self._of_results: list[tuple[_HookList, bool]] = []  # with whether they only read the result
@@ -124,7 +125,8 @@ class Hooks:
 
     def components(self) -> Iterator[tuple[str, Any]]:
         """Each component by name: the plug-in, or the tuple of callbacks."""
-        yield SEARCHER, self.search_alg
+        # Without `search.confirm`, which has no state.
+        yield SEARCHER, getattr(self.search_alg, "__wrapped__", self.search_alg)
         yield SCHEDULER, self.scheduler
         yield STOPPER, self.stopper
         yield CALLBACKS, self.callbacks
@@ -134,6 +136,9 @@ class Hooks:
         hears_stops = STOPPER not in deaf and not _is_left(self.stopper.__call__, Stopper.__call__)
         self._on_stop = (self.stopper,) if hears_stops else ()
         self._of_scheduler = _overridden(None if SCHEDULER in deaf else self.scheduler, TrialScheduler)
+        if self.search_alg.may_repeat:
+            for name, hooks in self._of_scheduler.items():
+                self._of_scheduler[name] = [_unless_repeat(hook) for hook in hooks]
         self._of_searcher = _overridden(None if SEARCHER in deaf else self.search_alg, SearchAlgorithm)
         self._adopts = SEARCHER not in deaf
 
@@ -298,7 +303,7 @@ class Hooks:
     def added(self, trial: Trial) -> bool:
         """A trial was added, or will be retried; returns whether the scheduler was told."""
         hook = self._of_scheduler["on_trial_add"]
-        if not hook or trial.repeats is not None:
+        if not hook:
             return False
         self._call(hook, trial, self.context, trial)
         return True
@@ -322,19 +327,20 @@ class Hooks:
             result[DONE] = True
             return Decision.stop(ending)
         searcher = self._of_searcher["on_trial_result"]
-        if trial.repeats is not None or not (searcher or self._of_scheduler["on_trial_result"]):
+        hooks = self._of_scheduler["on_trial_result"]
+        if not (searcher or hooks):
             return GO_ON
         # One dict for both: a scheduler may tell the searcher something by adding a key, as that of BOHB does.
         flat = flatten(complete(result, trial.attempt.config))
-        hook = self.scheduler.on_trial_result
-        answer = self._call((hook,), trial, self.context, trial, flat)
+        answer = self._call(hooks, trial, self.context, trial, flat)
         if isinstance(answer, Decision):
             decision = answer
         else:
             try:
                 decision = Decision.of(answer or CONTINUE)
             except ValueError as error:
-                raise TuneError(f"{hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
+                hook = hook_name(self.scheduler.on_trial_result)
+                raise TuneError(f"{hook} returned no decision about trial {trial.name}: {error}") from error
         if decision == STOP:
             result[DONE] = True
             if decision.ending.kind is EndKind.SCHEDULER:
@@ -354,7 +360,7 @@ class Hooks:
         if self._on_stop:
             self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
         searcher = self._of_searcher["on_trial_result"]
-        tells = trial.repeats is None and (searcher or self._of_scheduler["on_trial_result"])
+        tells = searcher or self._of_scheduler["on_trial_result"]
         if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
             self._call(self._of_scheduler["on_trial_result"], trial, self.context, trial, told)
@@ -364,8 +370,9 @@ class Hooks:
                 self._call(searcher, trial, trial.trial_id, told)
 
     def _limits_of(self, trial: Trial) -> DictStopper:
-        """The trial's own stop criterion, one object for all of them."""
-        if self._limits is None:
+        """The trial's own stop criterion, one object for all that have the same."""
+        if self._limits is None or self._limited != trial.stopping_criterion:
+            self._limited = trial.stopping_criterion
             self._limits = DictStopper(trial.stopping_criterion)
         return self._limits
 
@@ -402,7 +409,7 @@ class Hooks:
 
     def ends(self, trial: Trial) -> None:
         """A trial ends that has not failed. If it is still RUNNING, it finishes, and its last result is set."""
-        if trial.repeats is None and STATUS[trial.phase] == RUNNING:
+        if STATUS[trial.phase] == RUNNING:
             result = trial.progress.metrics
             if trial.progress.config is not None:
                 result = complete(result, trial.progress.config)
@@ -410,25 +417,23 @@ class Hooks:
             if hooks := self._of_scheduler["on_trial_complete"]:
                 self._call(hooks, trial, self.context, trial, flat)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
-        elif trial.repeats is None:
+        else:
             self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
         self.tell("on_trial_complete", trial)
 
     def interrupted(self, trial: Trial) -> None:
         """The user has interrupted the run. The trial can be resumed later."""
-        if trial.repeats is None:
-            result = None
-            if trial.progress.metrics:
-                result = flatten(trial.last_result)
-            self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
+        result = None
+        if trial.progress.metrics:
+            result = flatten(trial.last_result)
+        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
         self.tell("on_trial_complete", trial)
 
     def failed(self, trial: Trial) -> None:
         """An attempt of the trial has failed. Called before `recovers` or `errored`."""
-        if trial.repeats is None:
-            self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
-            self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
+        self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
+        self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
         """The trial will be retried, and is PENDING."""
@@ -437,8 +442,7 @@ class Hooks:
 
     def errored(self, trial: Trial) -> None:
         """The trial has failed for good, and has the status ERROR."""
-        if trial.repeats is None:
-            self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
+        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
         self.tell("on_trial_error", trial)
 
 
@@ -465,6 +469,17 @@ def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
             if plugin is not None and not _is_left(hook := getattr(plugin, name), getattr(base, name)):
                 found[name] = (hook,)
     return found
+
+
+def _unless_repeat(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """The hook of a scheduler without trials that repeat others: these run as far as the others did."""
+
+    @functools.wraps(hook)
+    def call(context: DriverContext, trial: Trial, *arguments: Any) -> Any:
+        return hook(context, trial, *arguments) if trial.repeats is None else None
+
+    call.__dict__["__self__"] = getattr(hook, "__self__", None)  # an error names the scheduler
+    return call
 
 
 def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:

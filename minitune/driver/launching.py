@@ -10,7 +10,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
@@ -27,11 +27,7 @@ from minitune.record import records
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
-from minitune.search.search_algorithm import SearchGenerator
 from minitune.trainable.trial_actor import make_trial_actor
-
-if TYPE_CHECKING:
-    from minitune.driver.confirming import RepeatSource
 
 logger = logging.getLogger("minitune")
 
@@ -59,7 +55,6 @@ class Launcher:
         self,
         outcomes: Outcomes,
         on_started: Callable[[RunningTrial, Started], None],
-        repeats: RepeatSource | None,
     ):
         self._outcomes = outcomes
         self._executor = outcomes.executor
@@ -67,12 +62,9 @@ class Launcher:
         self._hooks = outcomes.hooks
         self._recorder = outcomes.recorder
         self._on_started = on_started
-        self._repeats = repeats
         hooks = outcomes.hooks
         settings = outcomes.state.settings
-        # A model-based searcher learns from each result, so it is asked only for trials that can start now. So is any
-        # searcher that must end in time for the repeats.
-        self._draws_late = isinstance(hooks.search_alg, SearchGenerator) or (repeats is not None and repeats.has_budget)
+        self._draws_late = hooks.search_alg.draws_late
         cpus = outcomes.executor.resources()[0].get(CPU, 1)
         self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
         self._feasible: Resources | None = None  # the last request that was not refused
@@ -258,33 +250,19 @@ class Launcher:
         return waiting.num_pending >= ahead
 
     def _ask(self) -> bool:
+        """Add the searcher's next trial; False if there is none now.
+
+        Raises:
+            Refusal: If it can never start; it is added nevertheless.
+        """
         state = self._state
         if state.supply == SUPPLY_ENDED:
             return False
-        if self._repeats is not None and self._repeats.is_due():
-            self._hooks.search_ends()
         trial = self._hooks.next_trial()
         if trial is None:
             state.supply = SUPPLY_ENDED if self._hooks.search_has_ended() else SUPPLY_WAITING
             return False
         state.supply = SUPPLY_OPEN
-        self._add(trial)
-        return True
-
-    def add_repeats(self) -> None:
-        """Add the repeats that confirm the trials of a search that has ended.
-
-        Raises:
-            Refusal: If one of them can never start; it is added nevertheless.
-        """
-        if self._repeats is None:
-            return
-        for trial in self._repeats.missing():
-            self._add(trial)
-        self._repeats.note_total()
-
-    def _add(self, trial: Trial) -> None:
-        state = self._state
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
         # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
         self._recorder.trial_added(trial)
@@ -297,6 +275,7 @@ class Launcher:
             except TuneError as error:
                 raise Refusal(trial, TrialError(str(error))) from None
             self._feasible = trial.resources
+        return True
 
 
 class _WorkerKind(NamedTuple):

@@ -11,9 +11,9 @@ change which configurations are drawn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minitune import runtime
 from minitune.base.checks import of_class, shown
@@ -23,6 +23,7 @@ from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
 from minitune.executors.trial_executor import TrialExecutor
+from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
 from minitune.output.trial_output import LargeOutputWarning, TrialOutput
@@ -55,17 +56,26 @@ class Components:
     reporter: ProgressReporter | None
 
 
-def build_components(plan: Plan, seed: int) -> Components:
-    """Build and configure the plug-ins."""
+def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]]) -> Components:
+    """Build and configure the plug-ins. `trials` returns the trials of the run."""
     reporter = build_reporter(plan)
     # The scheduler is asked first: it may refuse the searcher, and the searcher must know whether it stops trials.
     search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
     scheduler = build_scheduler(plan, seed, search_alg)
     stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
+    search: Any = build_search_alg(plan, seed, search_alg, stops_early)
+    stopper = plan.experiment.stopper or NoopStopper()
+    if plan.tune_config.confirm:
+        from minitune.search.confirm import Confirm
+
+        goal = plan.goal
+        maker = plan.experiment.maker
+        count = plan.tune_config.confirm
+        search = Confirm(search, count, str(goal.metric), str(goal.mode), maker, stopper, trials, cuts=stops_early)
     return Components(
-        search_alg=build_search_alg(plan, seed, search_alg, stops_early),
+        search_alg=search,
         scheduler=scheduler,
-        stopper=plan.experiment.stopper or NoopStopper(),
+        stopper=stopper,
         callbacks=build_callbacks(plan, reporter),
         reporter=reporter,
     )

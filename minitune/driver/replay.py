@@ -241,6 +241,6 @@ def _anew(old: Trial, trial_id: str) -> Trial:
         max_failures=old.max_failures,
     )
     trial.start_checkpoint = old.start_checkpoint
-    trial.repeats = old.repeats
+    trial.set_repeats(old.repeats)
     trial.seed = old.seed
     return trial

@@ -32,7 +32,6 @@ from minitune.base.snapshots import (
     NAME,
     SCHEDULER,
     SEARCHER,
-    STOPPER,
     PluginState,
     decode_states,
     encode_states,
@@ -143,12 +142,7 @@ class SnapshotKeeper:
     ):
         self._run = run
         self._recorder = recorder
-        self._plugins: dict[str, Any] = {
-            SEARCHER: hooks.search_alg,
-            SCHEDULER: hooks.scheduler,
-            STOPPER: hooks.stopper,
-            CALLBACKS: hooks.callbacks,
-        }
+        self._plugins = dict(hooks.components())
         self._context = hooks.context
         self._last = loaded
         self._unfit: set[str] = set()  # components whose state cannot be saved

@@ -11,12 +11,12 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from minitune.driver.events import Events
 from minitune.driver.failure import Failures
 from minitune.driver.hooks import Hooks
-from minitune.driver.launching import Launcher, Refusal
+from minitune.driver.launching import Launcher
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.outcomes import Outcomes
 from minitune.driver.state import RunState
@@ -25,11 +25,9 @@ from minitune.executors.trial_executor import CallReturned, Placed, TrialExecuto
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
+from minitune.record import records
 from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_WAITING
-
-if TYPE_CHECKING:
-    from minitune.driver.confirming import RepeatSource
 
 logger = logging.getLogger("minitune")
 
@@ -63,15 +61,15 @@ class TuneController:
         state: RunState,
         hooks: Hooks,
         recorder: Recorder,
-        repeats: RepeatSource | None = None,
     ):
         self._executor = executor
         self._state = state
         self._hooks = hooks
+        self._recorder = recorder
         self._outcomes = Outcomes(executor, state, hooks, recorder)
         self._failures = Failures(self._outcomes, self.end_run)
         self._events = Events(self._outcomes, self._failures)
-        self._launcher = Launcher(self._outcomes, self._events.on_started, repeats)
+        self._launcher = Launcher(self._outcomes, self._events.on_started)
         self._was_ended = False
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._has_news = True  # whether the last wait has brought an event other than Placed
@@ -85,8 +83,6 @@ class TuneController:
             self._checks.append(self._end_if_stopper_wants)
         if hooks.turns_loop:
             self._wait_limits.append(self._seconds_to_next_turn)
-        if repeats is not None:
-            self._checks.append(self._confirm)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -123,6 +119,8 @@ class TuneController:
             self._apply(wait_s)
         for check in self._checks:
             check()
+        if state.supply == SUPPLY_ENDED and not (state.unfinished or state.ending or self._was_ended):
+            self._goes_on()
         self._hooks.iteration += 1
 
     def _launch(self) -> None:
@@ -314,16 +312,11 @@ class TuneController:
         if self._state.ending is None and self._hooks.wants_all_stopped():
             self.end_run(self._hooks.ending_by_stopper())
 
-    def _confirm(self) -> None:
-        """Add the repeats of the best trials, unless something else has ended the run."""
-        state = self._state
-        if state.unfinished or state.supply != SUPPLY_ENDED or state.ending is not None or self._was_ended:
-            return
-        try:
-            self._launcher.add_repeats()
-        except Refusal as refusal:
-            self._failures.cannot_start(refusal.trial, refusal.error)
-        self._outcomes.commit()
+    def _goes_on(self) -> None:
+        """A search that had no more trials may have some, now that all others have ended."""
+        if not self._hooks.search_has_ended():
+            self._state.supply = SUPPLY_WAITING
+            self._recorder.record(records.extend(0, self._hooks.search_alg.total_samples))
 
     def unwind(self) -> bool:
         """Block until a stopped worker has exited, or `wake` is called. Returns whether there may be more; the executor

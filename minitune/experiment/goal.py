@@ -22,8 +22,6 @@ from minitune.result import DEFAULT_METRIC, flatten, lookup, own_metrics
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
-CONFIRMED = 3
-"""How many trials a run repeats with `TuneConfig.confirm`: `benchmarks/FINDINGS.md`, *Confirm*."""
 _NAMES_SHOWN = 10
 _NAME_LENGTH = 40
 _T = TypeVar("_T")

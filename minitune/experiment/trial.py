@@ -32,6 +32,7 @@ from minitune.result import (
     EXPR_ERROR_FILE,
     EXPR_ERROR_PICKLE_FILE,
     TIME_TOTAL_S,
+    TRAINING_ITERATION,
     TRIAL_ID,
     complete,
     flatten,
@@ -103,11 +104,13 @@ class Repeat(NamedTuple):
         trial_id: The id of that other trial.
         metric: The flattened name of the metric by which it was promising.
         mode: `"min"` or `"max"`.
+        iterations: After how many it ends; None if it ends by itself.
     """
 
     trial_id: str
     metric: str
     mode: str
+    iterations: int | None = None
 
 
 @dataclass(slots=True)
@@ -403,6 +406,12 @@ class Trial:
         self.recorded_config: dict[str, Any] = config
         """The configuration as it is recorded and sent to workers: an `ObjectRef` is in place of each large value.
         It is the configuration itself if it has no large values, or they have not been stored."""
+
+    def set_repeats(self, repeats: Repeat | None) -> None:
+        """Let it repeat another trial, which no scheduler hears of. Its search may know it, or not."""
+        self.repeats = repeats
+        if repeats is not None and repeats.iterations is not None:
+            self.stopping_criterion = {**self.stopping_criterion, TRAINING_ITERATION: repeats.iterations}
 
     @property
     def reported_config(self) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def trial(
 def repeat_of(record: Record) -> Repeat | None:
     """What a `trial` record repeats; None if it is no repeat."""
     fields = record.get("repeats")
-    return None if fields is None else Repeat(fields["trial_id"], fields["metric"], fields["mode"])
+    return None if fields is None else Repeat(**fields)
 
 
 def start(

@@ -332,7 +332,7 @@ class Story:
         trial.number = record["number"]
         trial.set_config(record["config"])
         trial.seed = record["seed"]
-        trial.repeats = records.repeat_of(record)
+        trial.set_repeats(records.repeat_of(record))
         trial.evaluated_params = record["evaluated_params"]
         trial.experiment_tag = record["tag"]
         trial.experiment_path = self.path

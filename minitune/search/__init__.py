@@ -10,6 +10,7 @@ A searcher proposes configurations and knows nothing of trials. A search algorit
     wrappers, filters  limits, repetitions; constraints, duplicates
     by_name            the searchers by their names
     foreign            bases of the searchers of other libraries
+    confirm            the repeats of promising trials after a search
     tpe                TPESearch; `bohb` for rungs
     model              what comes next: `ranking` of the observations, `parzen` mixtures of the parameters' `groups`
     auto               AutoSearch, with `improvement` and `evolution`

@@ -97,6 +97,12 @@ class SearchAlgorithm:
 
     CKPT_FILE_TMPL = "search-algorithm-state-{}.pkl"
 
+    draws_late = False
+    """Whether it is asked only for trials that can start now, as it learns from each result, and may end at any time.
+    """
+    may_repeat = False
+    """Whether some of its trials repeat others (`Trial.repeats`). The scheduler hears nothing of these."""
+
     _finished = False
 
     # -- setting up ----------------------------------------------------------------------------------------------
@@ -255,6 +261,8 @@ class SearchGenerator(SearchAlgorithm):
     """
 
     CKPT_FILE_TMPL = "search_gen_state-{}.pkl"
+
+    draws_late = True
 
     def __init__(self, searcher: Searcher):
         if not isinstance(searcher, Searcher):

@@ -478,6 +478,11 @@ class TimeoutStopper(Stopper):
             return max(0.0, self._remaining_s)
         return None
 
+    def share_left(self) -> float:
+        """The share of its time that is left, from 1 to 0."""
+        left_s = self.seconds_left()
+        return left_s / self._timeout_s if left_s else float(left_s is None)
+
     def get_state(self) -> dict[str, Any]:
         """The remaining time, in seconds."""
         self._settle()
@@ -509,14 +514,13 @@ def is_goal_of(stopper: Stopper) -> bool:
     return stopper._is_goal
 
 
-def time_left_s(stopper: Stopper) -> float:
-    """The seconds until a `TimeoutStopper`, alone or in a `CombinedStopper`, ends the run; infinite without one."""
+def share_of_time_left(stopper: Stopper) -> float:
+    """The share of its time that a `TimeoutStopper`, alone or in a `CombinedStopper`, has left; 1 without one."""
     if isinstance(stopper, CombinedStopper):
-        return min(map(time_left_s, stopper.stoppers))
+        return min(map(share_of_time_left, stopper.stoppers), default=1.0)
     if isinstance(stopper, TimeoutStopper):
-        left_s = stopper.seconds_left()
-        return math.inf if left_s is None else left_s
-    return math.inf
+        return stopper.share_left()
+    return 1.0
 
 
 # -- values and checks ------------------------------------------------------------------------------------------------

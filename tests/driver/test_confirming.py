@@ -6,11 +6,14 @@ from collections import Counter
 import pytest
 from kit import (
     EndAfter,
+    Learner,
     Spy,
+    counting,
     cut,
     deciding,
     fit,
     journal_of,
+    newest_state,
     restore,
     resume,
     run_path,
@@ -20,6 +23,7 @@ from kit import (
 
 from minitune import (
     ExperimentAnalysis,
+    Trainable,
     get_context,
     grid_search,
     randint,
@@ -29,7 +33,7 @@ from minitune import (
 from minitune.base import clock
 from minitune.commands.cli import main
 from minitune.output.live_reporter import default_reporter
-from minitune.schedulers import PopulationBasedTraining
+from minitune.schedulers import ASHAScheduler, PopulationBasedTraining
 from minitune.search import BasicVariantGenerator, Searcher
 
 GOAL = {"metric": "loss", "mode": "min"}
@@ -183,15 +187,6 @@ def test_a_trial_that_failed_after_a_good_report_is_not_run_again():
     assert main(["show", str(run_path())]) == 0
 
 
-def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed():
-    def train(config):
-        x = config["x"]
-        return {"loss": -0.1 if x == 30 else x**2 / 100 + (x % 3) / 10}
-
-    grid = fit(train, {"x": grid_search(list(range(31)))}, **GOAL, confirm=1)
-    assert repeated(grid)[0][1] != 30
-
-
 def test_a_repeat_that_is_started_over_is_still_a_repeat():
     draws = {0: [1.0, float("nan"), 5], 1: [2.0, 8], 2: [3.0, 9]}
     train = drawing(draws)
@@ -237,41 +232,65 @@ def test_a_run_with_more_samples_confirms_what_is_promising_then():
     assert grid.get_best_result().config == {"x": new}
 
 
-def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there():
+@pytest.mark.parametrize("is_told_all", [False, True])
+def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there(is_told_all):
+    settings = {"metric": "score", "mode": "max", "max_concurrent_trials": 1}
+    fit(counting(2), None, search_alg=Learner(5), num_samples=2, confirm=2, **settings)
+    if is_told_all:
+        for state in run_path().glob("plugins-*"):
+            state.unlink()
+    resume(counting(2), add_samples=1)
+    heard = newest_state("searcher")["heard"]
+    fit(counting(2), None, search_alg=Learner(5), num_samples=3, name="without", **settings)
+    without = newest_state("searcher", run_path("without"))["heard"]
+    assert heard == [event.replace("00002", "00006") for event in without]
+    assert Counter(trial.repeats is None for trial in ExperimentAnalysis(str(run_path())).trials) == {True: 3, False: 6}
+
+
+@pytest.mark.parametrize(("limit", "searched", "repeats"), [(1, 28, 2), (4, 112, 8), (None, 112, 8)])
+def test_the_search_has_nine_tenths_of_a_time_budget(limit, searched, repeats):
     def train(config):
+        clock.current.sleep(10)
         return {"loss": config["x"]}
 
-    fit(train, {"x": uniform(0, 1)}, **GOAL, search_alg="tpe", num_samples=4, confirm=2)
-    for state in run_path().glob("plugins-*"):  # so it hears all from the journal
-        state.unlink()
-    grid = resume(train, add_samples=2)
-    assert sum(trial.repeats is None for trial in trials_of(grid)) == 6
-
-
-@pytest.mark.parametrize("one_by_one", [False, True])
-@pytest.mark.parametrize(("limit", "confirm"), [(1, 1), (1, 3), (4, 3), (None, 3)])
-def test_the_search_ends_in_time_for_the_repeats(limit, confirm, one_by_one):
-    """Whether the trials that run at a time end together or one by one."""
-    begun = []
-
-    def train(config):
-        begun.append("trial")
-        clock.current.sleep(2.5 * len(begun) if one_by_one and len(begun) < 4 else 10)
-        return {"loss": config["x"]}
-
-    grid = fit(
+    fit(
         train,
         {"x": uniform(0, 1)},
         **GOAL,
         num_samples=-1,
-        time_budget_s=305,
+        time_budget_s=301,
         executor=virtual_executor(),
         max_concurrent_trials=limit,
-        confirm=confirm,
+        confirm=3,
     )
-    assert {trial.state for trial in trials_of(grid)} == {"finished"}
-    assert len(grid) >= 22 * (limit or 4)  # the search has used most of the time
-    assert len(repeated(grid)) == 3 * confirm
+    finished = [trial for trial in ExperimentAnalysis(str(run_path())).trials if trial.state == "finished"]
+    assert Counter(trial.repeats is None for trial in finished) == {True: searched, False: repeats}
+
+
+class Endless(Trainable):
+    """Only a scheduler ends it."""
+
+    def step(self):
+        return {"loss": self.config["x"] / self.iteration if self.iteration else self.config["x"]}
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_repeat_has_as_many_iterations_as_its_trial(is_cut):
+    settings = {"scheduler": ASHAScheduler(max_t=9, grace_period=1), "confirm": 2}
+    space = {"x": grid_search([1, 2, 3, 4])}
+    if is_cut:
+        whole = fit(Endless, space, **GOAL, **settings, max_concurrent_trials=1, name="whole")
+        count = sum(record["type"] == "result" for record in journal_of("whole"))
+        cut(Endless, space, results=count - 3, **GOAL, **settings, max_concurrent_trials=1)
+        grid = resume(Endless, callbacks=[])
+        assert repeated(grid) == repeated(whole)
+    else:
+        grid = fit(Endless, space, **GOAL, **settings, max_concurrent_trials=1)
+    lengths = {trial.trial_id: trial.progress.num_reports for trial in trials_of(grid)}
+    assert sum(trial.repeats is not None for trial in trials_of(grid)) == 6
+    for trial in trials_of(grid):
+        if trial.repeats is not None:
+            assert lengths[trial.trial_id] == lengths[trial.repeats.trial_id]
 
 
 def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats():

@@ -38,7 +38,9 @@ from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.driver import driver as _driver
 from minitune.driver import snapshot
+from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import Snapshot, SnapshotKeeper
+from minitune.driver.state import RunState
 from minitune.record import journal
 from minitune.record.layout import RunDirectory
 from minitune.stopper import MaximumIterationStopper, NoopStopper, TimeoutStopper
@@ -467,11 +469,9 @@ def test_snapshots_take_at_most_a_twentieth_of_the_time(takes_s, pause_s, tmp_pa
             return {}
 
     monkeypatch.setattr(snapshot, "time", now)
-    plugins = SimpleNamespace(
-        search_alg=BasicVariantGenerator(), scheduler=Slow(), stopper=NoopStopper(), callbacks=(), context=None
-    )
+    hooks = Hooks(Slow(), BasicVariantGenerator(), NoopStopper(), (), RunState())
     recorder = SimpleNamespace(offset=0, is_ours=True, record=lambda record: None, directories=None)
-    keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, plugins, Snapshot())
+    keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, hooks, Snapshot())
     recorder.offset = 1
     keeper.save()
     assert keeper.due_s - now.monotonic() == pytest.approx(pause_s)

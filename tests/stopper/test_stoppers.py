@@ -23,7 +23,7 @@ from minitune.stopper import (
     TrialPlateauStopper,
     make_stopper,
 )
-from minitune.stopper.stopper import ASKED_EVERY_S, is_goal_of, time_left_s
+from minitune.stopper.stopper import ASKED_EVERY_S, is_goal_of, share_of_time_left
 
 
 def feed(stopper, values, trial_id="t", metric="m"):
@@ -328,9 +328,15 @@ def test_combined_knows_the_next_time_to_ask():
 
 
 def test_of_several_time_budgets_the_shortest_ends_the_run():
-    with clock.use(clock.VirtualClock()):
-        assert time_left_s(CombinedStopper(TimeoutStopper(7), NoopStopper(), TimeoutStopper(5))) == 5
-        assert time_left_s(NoopStopper()) == math.inf
+    time = clock.VirtualClock()
+    with clock.use(time):
+        stopper = CombinedStopper(TimeoutStopper(8), NoopStopper(), TimeoutStopper(4), TimeoutStopper(math.inf))
+        assert share_of_time_left(stopper) == 1
+        for left in (0.75, 0.5, 0.25, 0):
+            stopper.stop_all()
+            time.sleep(1)
+            assert share_of_time_left(stopper) == left
+        assert share_of_time_left(NoopStopper()) == 1
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, "10", True])

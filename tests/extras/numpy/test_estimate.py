@@ -4,9 +4,9 @@ import math
 import random
 
 import pytest
-from kit import fit, virtual_executor
+from kit import fit, run_path, virtual_executor
 
-from minitune import choice, loguniform, report, uniform
+from minitune import ExperimentAnalysis, choice, grid_search, loguniform, report, uniform
 from minitune.base import clock
 from minitune.search.estimate import Estimate, _chosen, _columns_of, _fitted, _likely_logs, remark_on_luck
 
@@ -82,6 +82,16 @@ def test_without_noise_the_expected_value_is_the_value_seen():
         assert not each.is_lucky
     assert grid.get_best_result(by="estimate").path == grid.get_best_result().path
     assert remark_on_luck(grid.get_estimates(), "min") == ""
+
+
+def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed():
+    def train(config):
+        x = config["x"]
+        return {"loss": -0.1 if x == 30 else x**2 / 100 + (x % 3) / 10}
+
+    fit(train, {"x": grid_search(list(range(31)))}, metric="loss", mode="min", confirm=1)
+    repeats = [trial for trial in ExperimentAnalysis(str(run_path())).trials if trial.repeats is not None]
+    assert repeats[0].config["x"] != 30
 
 
 def test_repeats_of_a_run_that_confirms_are_not_estimated():
