@@ -1,10 +1,9 @@
-"""Measures the driver with many trials and workers: local, on Ray, and with 10,000 simulated workers.
+"""Measures the driver with many trials and workers: local and on Ray.
 
     python benchmarks/cluster.py local                       # 1,000 sleeping trials in local processes
     python benchmarks/cluster.py ray --workers 32            # the same on Ray, which is started on this machine
     python benchmarks/cluster.py ray --reports               # two trials with 2,000 reports each
     python benchmarks/cluster.py ray-tune --trials 100       # Ray Tune itself, with 100 sleeping trials
-    python benchmarks/cluster.py simulated                   # 10,000 simulated workers
 
 Prints one line of JSON. The CPU time is that of the driver's process, including Ray's threads in it, from the start of
 the first trial, so the starts of the executor and of Ray do not count. Memory is the peak. The runs write JSON logs.
@@ -19,7 +18,6 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import minitune as tune
@@ -100,62 +98,25 @@ def measure_ray_tune(trials: int, reports: int, workers: int, sleep_s: float) ->
     return {"trials": trials, "reports": trials * reports, "workers": workers, **figures}
 
 
-def curve(config: dict[str, Any]) -> Iterator[tuple[dict[str, float], float]]:
-    """A learning curve. Each step takes about a minute."""
-    for step in range(1, 31):
-        yield {"loss": config["x"] / step}, 60.0 * (0.5 + config["x"])
-
-
-def simulated(workers: int, trials: int) -> dict[str, Any]:
-    """Run ASHA on simulated workers."""
-    began_s = time.process_time(), time.perf_counter()
-    found = tune.simulate(
-        curve,
-        param_space={"x": tune.uniform(0, 1)},
-        num_workers=workers,
-        tune_config=tune.TuneConfig(
-            num_samples=trials,
-            metric="loss",
-            mode="min",
-            seed=1,
-            scheduler=tune.ASHAScheduler(max_t=30, grace_period=10),
-        ),
-    )
-    cpu_s, wall_s = time.process_time() - began_s[0], time.perf_counter() - began_s[1]
-    steps = found.num_steps
-    return {
-        "trials": trials,
-        "workers": workers,
-        "reports": steps,
-        "cpu_s": round(cpu_s, 3),
-        "wall_s": round(wall_s, 3),
-        "reports_per_cpu_s": round(steps / cpu_s),
-        "virtual_h": round(found.makespan_s / 3600, 2),
-    }
-
-
 def main() -> None:
     """Parse the arguments, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("executor", choices=["local", "ray", "ray-tune", "simulated"])
-    parser.add_argument("--trials", type=int, help="number of trials (default: 1,000; simulated: 10,000)")
-    parser.add_argument("--workers", type=int, help="how many run at a time (default: 16; simulated: 10,000)")
+    parser.add_argument("executor", choices=["local", "ray", "ray-tune"])
+    parser.add_argument("--trials", type=int, help="number of trials (default: 1,000)")
+    parser.add_argument("--workers", type=int, help="how many run at a time (default: 16)")
     parser.add_argument("--sleep-s", type=float, default=0.2, help="seconds that a trial sleeps")
     parser.add_argument("--reports", action="store_true", help="two trials with 2,000 reports each, without sleep")
     given = parser.parse_args()
-    if given.executor == "simulated":
-        figures = simulated(given.workers or 10_000, given.trials or 10_000)
-    else:
-        if given.executor != "local":
-            import ray
+    if given.executor != "local":
+        import ray
 
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        shape = (2, 2000, 2) if given.reports else (given.trials or 1000, 1, given.workers or 16)
-        sleep_s = 0.0 if given.reports else given.sleep_s
-        if given.executor == "ray-tune":
-            figures = measure_ray_tune(*shape, sleep_s)
-        else:
-            figures = measure(given.executor, *shape, sleep_s)
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    shape = (2, 2000, 2) if given.reports else (given.trials or 1000, 1, given.workers or 16)
+    sleep_s = 0.0 if given.reports else given.sleep_s
+    if given.executor == "ray-tune":
+        figures = measure_ray_tune(*shape, sleep_s)
+    else:
+        figures = measure(given.executor, *shape, sleep_s)
     figures["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     print(json.dumps({"executor": given.executor, **figures}))
 

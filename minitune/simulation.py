@@ -1,6 +1,8 @@
 """simulate: a run on learning curves instead of training, with a virtual clock.
 
-It uses the parts of a real run; only the training is replaced: `curve(config)` yields the results.
+It is a real run of the inline executor. Only the trainable is replaced: its steps are those of `curve(config)`, and
+each lets its seconds pass on the clock. A run without a `storage_path` is written to a directory in memory, which is
+removed at the end.
 """
 
 from __future__ import annotations
@@ -8,35 +10,41 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
+import math
 import os
+import random
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.base import clock, files
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
-from minitune.base.clock import VirtualClock
+from minitune.base.clock import Clock, VirtualClock
+from minitune.base.forks import Origin
 from minitune.base.numbers import known_number
 from minitune.callback import Callback
-from minitune.config import RunConfig, default_storage_path
+from minitune.config import RunConfig
 from minitune.driver.driver import Driver, open_run_of, run_record
-from minitune.driver.open_run import MemoryRun, OpenRun
 from minitune.driver.plan import Plan
 from minitune.executors.devices import Machine
-from minitune.executors.simulated import Costs, SimulatedExecutor, Step
+from minitune.executors.inline import InlineTrialExecutor
+from minitune.executors.trial_executor import ActorSpec, Event, Exited
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import RUNNING
+from minitune.experiment.run_description import RunDescription
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.decisions import Decisions
-from minitune.record.layout import RunDirectory, create_run_directory
+from minitune.record.layout import create_run_directory
 from minitune.record.past_run import read_curves
 from minitune.record.story import Story
 from minitune.resources import CPU, GPU, Resources
-from minitune.result import MISSING, TRAINING_ITERATION, lookup
+from minitune.result import MISSING, TIME_THIS_ITER_S, TRAINING_ITERATION, lookup
 from minitune.result_grid import ResultGrid
 from minitune.space.domains import grid_search
 from minitune.trainable import Trainable
@@ -45,6 +53,14 @@ from minitune.tune_config import TuneConfig
 CURVE = "curve"
 """The key of a configuration that selects a curve of a table."""
 _ID_PREFIX = "sim"
+_MEMORY = "/dev/shm"
+_MEMORY_BYTES = 1 << 30
+"""How much must be free in memory; else the run is written to a temporary directory. Not measured: with less, the
+journal of a long run fills the memory, which ends the run; with more, short runs wait for a disk on small machines.
+"""
+
+Step = tuple[Any, ...]
+"""(metrics, seconds), or (metrics, seconds, state) for a curve that depends on a state."""
 
 
 class Logged(NamedTuple):
@@ -166,59 +182,212 @@ def simulate(
     """
     tune = copy.copy(instance_of("tune_config", tune_config, TuneConfig))  # the user's stays unchanged
     configured = instance_of("run_config", run_config, RunConfig)
-    costs = Costs(
+    seed = _seed(seed, tune)
+    if isinstance(curve, (str, os.PathLike)):
+        curve = read_curves(curve)
+    model = _Model(
+        curve,
         _not_negative("start_delay_s", start_delay_s),
         _not_negative("checkpoint_cost_s", checkpoint_cost_s),
         _not_negative("failure_rate", failure_rate),
-        _seed(seed, tune),
+        seed,
     )
     require(failure_rate <= 1, "failure_rate: a probability between 0 and 1", failure_rate)
     require_flag("can_save", can_save)
-    if isinstance(curve, (str, os.PathLike)):
-        curve = read_curves(curve)
     if isinstance(curve, Mapping):
         require(bool(curve), "curve: a table with at least one curve", curve)
         if param_space is None:
             param_space = {CURVE: grid_search(list(curve))}
     _check_curve(curve)
-    executor = SimulatedExecutor(_machine(num_workers, resources), partial(_open, curve), costs)
-    tune.seed = costs.seed
+    executor = _Workers(_machine(num_workers, resources))
+    tune.seed = seed
     tune.executor = executor
-    plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
-    log = _Log(executor, plan.goal.metric)
-    outcome = _SimulatedDriver(plan, log).run()
+    trainable = _trainable(model, can_save)
+    with _storage(configured) as (storage_path, is_kept):
+        plan = _plan(trainable, param_space, tune, replace(configured, storage_path=storage_path), resources_per_trial)
+        log = _Log(executor.clock, plan.goal.metric)
+        outcome = _SimulatedDriver(plan, log, writes_logs=is_kept).run()
     analysis = ExperimentAnalysis(
         outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
     )
-    analysis._run.seed = costs.seed  # a run in memory has no journal from which it could be read
+    analysis._run.seed = seed  # the directory of a run in memory has gone, with its journal
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])
-    totals = executor.totals
     return Simulation(
         grid,
         log.entries,
         makespan_s=log.end_s,
-        worker_s=totals.worker_s,
-        training_s=totals.training_s,
-        num_steps=totals.steps,
-        num_checkpoints=totals.checkpoints,
-        num_failures=totals.failures,
+        worker_s=executor.worker_s,
+        training_s=model.training_s,
+        num_steps=model.steps,
+        num_checkpoints=model.checkpoints,
+        num_failures=model.failures,
         metric=plan.goal.metric,
         mode=plan.goal.mode,
     )
 
 
+# -- a trial -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Model:
+    """What trials do instead of training, and what they have done; see `simulate` for the arguments."""
+
+    curve: Any
+    start_delay_s: float
+    checkpoint_cost_s: float
+    failure_rate: float
+    seed: int
+    training_s: float = 0.0
+    steps: int = 0
+    checkpoints: int = 0
+    failures: int = 0
+
+    def open(self, config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+        """The steps of a configuration after the first `position` ones, from `state` (None: the start)."""
+        curve = self.curve
+        if isinstance(curve, Mapping):
+            if CURVE not in config or config[CURVE] not in curve:
+                raise KeyError(
+                    f"config[{CURVE!r}] must be a key of the table of curves, but the config is {shown(config)}"
+                )
+            return islice(curve[config[CURVE]], position, None)
+        # A copy: the function is called again after each restore, and must get the same configuration each time.
+        config = copy.deepcopy(config)
+        if not _takes_state(curve):
+            return islice(curve(config), position, None)
+        return map(_with_state, curve(config, state))
+
+
+class _SimulatedFailureError(Exception):
+    """A worker has died, as `failure_rate` wants it."""
+
+
+class _CurveTrainable(Trainable):
+    """A trial on its curve, which is opened at the first step after a start or a restore."""
+
+    model: _Model
+    _steps: Iterator[Step] | None
+
+    def setup(self, config: dict[str, Any]) -> None:
+        clock.current.sleep(self.model.start_delay_s)
+        self._go_to(0, None)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._go_to(0, None)
+        return True
+
+    def _go_to(self, position: int, state: Any) -> None:
+        self.position = position
+        self.state = state
+        self._steps = None
+        # Its own seed: the failures of a trial do not depend on the other trials, nor on the order of their steps.
+        attempt = self._tune_info.attempt if self._tune_info is not None else 0
+        self._draws = random.Random(f"{self.model.seed}/{self.trial_id}#{attempt}")
+
+    def step(self) -> dict[str, Any]:
+        model = self.model
+        if self._steps is None:
+            self._steps = model.open(self.config, self.state, self.position)
+        metrics, seconds, state = _checked(next(self._steps))
+        model.steps += 1
+        if model.failure_rate and self._draws.random() < model.failure_rate:
+            spent_s = seconds * self._draws.random()  # it dies somewhere in the step, whose time is lost
+            model.training_s += spent_s
+            model.failures += 1
+            clock.current.sleep(spent_s)
+            raise _SimulatedFailureError("a simulated failure")
+        model.training_s += seconds
+        self.state = state
+        self.position += 1
+        clock.current.sleep(seconds)
+        return {TIME_THIS_ITER_S: seconds, **metrics}
+
+
+class _SavingCurveTrainable(_CurveTrainable):
+    """A trial that can save: its position on the curve, and the curve's state."""
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        self.model.checkpoints += 1
+        clock.current.sleep(self.model.checkpoint_cost_s)
+        return {"position": self.position, "state": self.state}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        clock.current.sleep(self.model.checkpoint_cost_s)
+        self._go_to(**checkpoint)
+
+
+def _trainable(model: _Model, can_save: bool) -> type[_CurveTrainable]:
+    """The class of the trials, with the name of the curve."""
+    name = getattr(model.curve, "__name__", "curve")
+    if not name.isidentifier():  # a lambda
+        name = "curve"
+    base = _SavingCurveTrainable if can_save else _CurveTrainable
+    return type(name, (base,), {"model": model})
+
+
+def _takes_state(curve: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(curve).bind({}, None)
+    except (TypeError, ValueError):  # ValueError: a built-in without a signature
+        return False
+    return True
+
+
+def _with_state(step: Step) -> Step:
+    if len(step) != 3:
+        raise TypeError(f"a curve that takes a state must yield (metrics, seconds, state), but yielded {shown(step)}")
+    return step
+
+
+def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
+    if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
+        raise TypeError(
+            f"a curve must yield (metrics, seconds) or (metrics, seconds, state), but yielded {step!r:.200}"
+        )
+    seconds = step[1]
+    if type(seconds) is not float and not is_real(seconds):
+        raise TypeError(f"a curve must yield (metrics, seconds), but yielded {seconds!r:.200} for the seconds")
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {seconds!r}")
+    metrics, _, state = (*step, None)[:3]
+    return metrics, float(seconds), state
+
+
+# -- the run -----------------------------------------------------------------------------------------------------------
+
+
+class _Workers(InlineTrialExecutor):
+    """The executor, which counts the virtual seconds of its workers."""
+
+    def __init__(self, machine: Machine):
+        super().__init__(machine, VirtualClock())
+        self.worker_s = 0.0
+        self._began_s: dict[str, float] = {}
+
+    def start(self, spec: ActorSpec) -> None:
+        """See `TrialExecutor.start`."""
+        super().start(spec)
+        self._began_s[spec.actor_id] = self.clock.monotonic()
+
+    def _deliver(self) -> Event:
+        event = super()._deliver()
+        if isinstance(event, Exited):
+            self.worker_s += self.clock.monotonic() - self._began_s.pop(event.actor_id)
+        return event
+
+
 class _Log:
     """Builds the decision log from the records of a run."""
 
-    def __init__(self, executor: SimulatedExecutor, metric: str | None):
+    def __init__(self, clock: Clock, metric: str | None):
         self.entries: list[Logged] = []
         self.decisions = Decisions()
         self.end_s = 0.0
         self.story = Story("", has_details=False)
-        self._executor = executor
-        self._clock: VirtualClock = executor.clock
+        self._clock = clock
         self._metric = metric
 
     def listen(self, record: records.Record) -> None:
@@ -245,16 +414,13 @@ class _Log:
             self._note(trial.trial_id, "EXPLOIT", record["donor"])
         elif kind == records.TRIAL:
             self._note(trial.trial_id, "ADDED", trial.experiment_tag)
-        elif kind == records.DROP:
-            # No file disappears, so the executor must be told: a trial that needs this checkpoint later must fail.
-            self._executor.drop_checkpoint(trial.local_path, record["checkpoint"])
         elif kind == records.START:
             self._note(trial.trial_id, RUNNING, f"attempt {record['attempt']}")
         if change.ending is not None:
             self._note(trial.trial_id, trial.status, change.ending.text, kind=change.ending.kind)
         # The clock may go on after the last step of a trial, for a limit of the run that then does not matter.
         if change.transition is not None:
-            self.end_s = self._clock.now_s
+            self.end_s = self._clock.monotonic()
 
     def _note(
         self,
@@ -265,7 +431,7 @@ class _Log:
         value: Any = None,
         kind: EndKind | None = None,
     ) -> None:
-        self.entries.append(Logged(self._clock.now_s, trial_id, event, iteration, value, text, kind))
+        self.entries.append(Logged(self._clock.monotonic(), trial_id, event, iteration, value, text, kind))
 
 
 @contextmanager
@@ -284,47 +450,62 @@ def _quiet() -> Iterator[None]:
 
 
 class _SimulatedDriver(Driver):
-    """Runs the plan in memory, or in a directory with a `storage_path`."""
+    """Stores neither trainable nor plan: no resume is possible. Its log hears each record."""
 
-    def __init__(self, plan: Plan, log: _Log):
+    def __init__(self, plan: Plan, log: _Log, writes_logs: bool):
         super().__init__(plan)
         self._log = log
+        self._writes_logs = writes_logs
 
     def open(self) -> None:
-        """See `Driver.open`. Stores neither trainable nor plan: no resume is possible."""
+        """See `Driver.open`."""
         plan = self.plan
-        first = self.plan.experiment
-        log = self._log
+        experiment = plan.experiment
         self.make_parts(plan.tune_config.seed or 0)
-        opened: OpenRun | MemoryRun
-        if first.storage_path is None:
-            run = RunDirectory(os.path.join(os.path.abspath(default_storage_path()), _ID_PREFIX))
+        if not self._writes_logs:
             callbacks = self.components.callbacks
             self.components.callbacks = [one for one in callbacks if not isinstance(one, LoggerCallback)]
-            opened = MemoryRun(run, checkpoints=first.checkpoints(), listen=log.listen)
-        else:
-            run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
-            opened = self._closing.enter_context(open_run_of(plan, run, lock=lock, listen=log.listen))
-        log.story.path = run.path
-        opened.begin(self.description(), run_record(plan, run, self.seed))
+        assert experiment.storage_path is not None
+        run, lock = create_run_directory(
+            experiment.storage_path, experiment.name, trainable_name=experiment.trainable_name
+        )
+        opened = self._closing.enter_context(open_run_of(plan, run, lock=lock, listen=self._log.listen))
+        self._log.story.path = run.path
+        opened.begin(RunDescription(*plan.goal.given), run_record(plan, run, self.seed))
         self._closing.enter_context(_quiet())
         self.put_together(opened)
 
 
+@contextmanager
+def _storage(configured: RunConfig) -> Iterator[tuple[str, bool]]:
+    """Where the run is written, and whether it stays there: the user's `storage_path`, or a directory in memory."""
+    if configured.storage_path is not None:
+        yield str(configured.storage_path), True
+        return
+    _refuse_loggers(configured)
+    origin = Origin()
+    path = tempfile.mkdtemp(prefix="minitune-simulation-", dir=_memory())
+    try:
+        yield path, False
+    finally:
+        if origin.is_here():  # not in a child that a plug-in forked
+            files.discard_tree(path)
+
+
+def _memory() -> str | None:
+    """A place in memory; None, for a temporary directory, if there is none with room."""
+    if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:
+        return _MEMORY
+    return None
+
+
 def _plan(
-    curve: Any,
+    trainable: type[Trainable],
     param_space: Any,
     tune: TuneConfig,
     configured: RunConfig,
     resources_per_trial: Mapping[str, Any] | Resources | None,
-    can_save: bool,
 ) -> Plan:
-    """A plan with a placeholder trainable, which only says whether trials can save checkpoints."""
-    _refuse_loggers(configured)
-    name = getattr(curve, "__name__", "curve")
-    if not name.isidentifier():  # a lambda
-        name = "curve"
-    trainable = type(name, (_SavingTrainable if can_save else Trainable,), {})
     configured = replace(configured, log_to_file=False)  # nothing is printed, so that file belongs to real runs
     if configured.verbose is None and configured.progress_reporter is None:
         configured = replace(configured, verbose=0)
@@ -333,18 +514,11 @@ def _plan(
     return plan
 
 
-class _SavingTrainable(Trainable):
-    """A placeholder for a class that can save checkpoints."""
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        pass
-
-
 def _refuse_loggers(configured: RunConfig) -> None:
     """Refuse loggers in a simulation without a directory."""
     callbacks: Iterable[Callback] = configured.callbacks or ()
     loggers = [type(one).__name__ for one in callbacks if isinstance(one, LoggerCallback)]
-    if loggers and configured.storage_path is None:
+    if loggers:
         raise ValueError(
             f"{', '.join(loggers)} writes files, but a simulation has no directory unless "
             "RunConfig(storage_path=...) gives it one"
@@ -358,33 +532,6 @@ def _check_curve(curve: Any) -> None:
             "curve must be a function of the configuration, a mapping of curves, or the directory of a run, but got "
             f"{shown(curve)}"
         )
-
-
-def _open(curve: Any, config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
-    """The steps of a configuration from a position on; see `OpenCurve`."""
-    if isinstance(curve, Mapping):
-        if CURVE not in config or config[CURVE] not in curve:
-            raise KeyError(f"config[{CURVE!r}] must be a key of the table of curves, but the config is {shown(config)}")
-        return islice(curve[config[CURVE]], position, None)
-    # A copy: the function is called again after each restore, and must get the same configuration each time.
-    config = copy.deepcopy(config)
-    if not _takes_state(curve):
-        return islice(curve(config), position, None)
-    return map(_with_state, curve(config, state))
-
-
-def _takes_state(curve: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(curve).bind({}, None)
-    except (TypeError, ValueError):  # ValueError: a built-in without a signature
-        return False
-    return True
-
-
-def _with_state(step: Step) -> Step:
-    if len(step) != 3:
-        raise TypeError(f"a curve that takes a state must yield (metrics, seconds, state), but yielded {shown(step)}")
-    return step
 
 
 def _machine(num_workers: int, resources: Mapping[str, float] | None) -> Machine:

@@ -143,7 +143,20 @@ def test_an_exception_of_a_curve_is_the_trials() -> None:
     assert isinstance(done.results.errors[0].__cause__, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("step", [{"loss": 1.0}, ({"loss": 1.0},), ("loss", 1.0), ({"loss": 1.0}, -1.0)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        3,
+        {"loss": 1.0},
+        ({"loss": 1.0},),
+        ({"loss": 1.0}, 1, 2, 3),
+        ("loss", 1.0),
+        ({"loss": 1.0}, "1"),
+        ({"loss": 1.0}, True),
+        ({"loss": 1.0}, -1.0),
+        ({"loss": 1.0}, float("inf")),
+    ],
+)
 def test_invalid_step_of_a_curve_is_refused(step: Any) -> None:
     done = simulate(lambda config: [step], tune_config=TuneConfig(metric="loss", mode="min"))
 

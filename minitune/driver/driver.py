@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from minitune import runtime
 from minitune._version import __version__
@@ -44,10 +43,9 @@ from minitune.driver.parts import (
     build_executor,
     check_requests,
     shows_output,
-    warn_of_clocks,
 )
 from minitune.driver.plan import Plan
-from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
+from minitune.driver.snapshot import Snapshot, SnapshotKeeper
 from minitune.driver.state import RunSettings, RunState
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
@@ -74,9 +72,6 @@ from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.space.parameters import scales
 from minitune.trainable.util import bind_parameters
-
-if TYPE_CHECKING:
-    from minitune.driver.open_run import MemoryRun
 
 logger = logging.getLogger("minitune")
 
@@ -127,14 +122,14 @@ class Driver:
     seed: int
     executor: TrialExecutor
     components: Components
-    opened: OpenRun | MemoryRun
+    opened: OpenRun
     state: RunState
     hooks: Hooks
     controller: TuneController
     _left_over: LeftOver
     snapshot = Snapshot()
     _settings: RunSettings
-    _keeper: SnapshotKeeper | NoSnapshots
+    _keeper: SnapshotKeeper
     _progress: ProgressDisplay
 
     def __init__(self, plan: Plan):
@@ -221,7 +216,7 @@ class Driver:
         total = self.components.search_alg.total_samples
         return total if 0 <= total < sys.maxsize else None
 
-    def put_together(self, opened: OpenRun | MemoryRun) -> None:
+    def put_together(self, opened: OpenRun) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal."""
         plan = self.plan
         executor = self.executor
@@ -238,8 +233,6 @@ class Driver:
         self._left_over = self.catch_up()
         components = self.components
         self._keeper = opened.keeper(self.hooks, self.snapshot)
-        if tune.deterministic:
-            warn_of_clocks(plan, components)
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
@@ -286,7 +279,7 @@ class Driver:
         try:
             with interrupts.handled(self.executor.wake):
                 try:
-                    if interrupts.hears_requests and os.path.exists(self.opened.run.lock):
+                    if interrupts.hears_requests:
                         stop_requests.begin_to_hear(self.opened.run)
                     self._begin()
                     self._run_all()

@@ -1,4 +1,4 @@
-"""The run of this driver: `OpenRun` has a directory and a journal, `MemoryRun` has neither."""
+"""OpenRun: the directory and the journal of a run, while they belong to this driver."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from minitune.base.forks import Origin
 from minitune.base.shared_values import ObjectStore
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
-from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
+from minitune.driver.snapshot import Snapshot, SnapshotKeeper
 from minitune.error import TuneError
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal import Journal, MemoryJournal, RecordHook
+from minitune.record.journal import Journal, RecordHook
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock
 from minitune.record.recorder import Recorder
-from minitune.record.trial_directories import NoDirectories, TrialDirectories
-
-# -- in a directory ----------------------------------------------------------------------------------------------------
+from minitune.record.trial_directories import TrialDirectories
 
 
 class OpenRun:
@@ -158,31 +156,3 @@ class OpenRun:
     def of_kind(self, kind: str) -> list[records.Record]:
         """The records of one kind so far, with pickled objects."""
         return list(journal.of_kinds(self.run.journal, kind))
-
-
-# -- in memory ---------------------------------------------------------------------------------------------------------
-
-
-class MemoryRun:
-    """Replaces an `OpenRun` for a run that writes nothing: no lock, no journal, no files."""
-
-    def __init__(
-        self,
-        run: RunDirectory,
-        *,
-        checkpoints: CheckpointConfig,
-        listen: RecordHook,
-    ):
-        self.run = run
-        manager = CheckpointManager(checkpoints)
-        self._journal = MemoryJournal(listen)
-        self.recorder = Recorder(run, self._journal, manager, NoDirectories(run))
-
-    def begin(self, description: RunDescription, first: records.Record | None = None) -> None:
-        """See `OpenRun.begin`: only the listener gets the `run` record."""
-        if first is not None:
-            self._journal.add(first)
-
-    def keeper(self, hooks: Hooks, loaded: Snapshot) -> NoSnapshots:
-        """See `OpenRun.keeper`: this one saves nothing."""
-        return NoSnapshots()

@@ -11,7 +11,7 @@ change which configurations are drawn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
 from minitune.output.trial_output import LargeOutputWarning, TrialOutput
 from minitune.resources import GPU
-from minitune.result import OF_THE_CLOCK
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search.by_name import chosen_searcher
@@ -37,7 +36,6 @@ from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, call_set_search_properties, layers_of
 from minitune.search.wrappers import ConcurrencyLimiter
 from minitune.stopper import NoopStopper, Stopper
-from minitune.stopper.stopper import ASKED_EVERY_S
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
@@ -293,32 +291,3 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
     if executor.resources()[0].get(GPU, 0) and not request.required_resources.get(GPU):
         where = "the cluster" if executor.has_queue else "this machine"
         logger.warning("%s has GPUs, but the trials do not ask for one; see with_resources", where)
-
-
-def warn_of_clocks(plan: Plan, components: Components) -> None:
-    """Warn once of settings that make a deterministic run depend on the speed of the machine."""
-    found = ", ".join(_clocks(plan, components))
-    if found:
-        warn_once(
-            f"deterministic=True cannot repeat decisions by the clock, but this run has: {found}. To "
-            "repeat them, count training_iteration instead of seconds"
-        )
-
-
-def _clocks(plan: Plan, components: Components) -> Iterator[str]:
-    tune = plan.tune_config
-    time_attr = components.scheduler.time_attr
-    if time_attr in OF_THE_CLOCK:
-        yield f"time_attr={time_attr!r} of {type(components.scheduler).__name__}"
-    for name in ("time_budget_s", "trial_timeout_s"):
-        if getattr(tune, name):
-            yield f"{name}={getattr(tune, name)}"
-    if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
-        yield type(components.stopper).__name__
-    for name in sorted(set(plan.experiment.stopping_criterion).intersection(OF_THE_CLOCK)):
-        yield f"the stop criterion {name!r}"
-    for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
-        if metric in OF_THE_CLOCK:
-            yield f"the metric {metric!r}"
-    if plan.experiment.max_failures < 0:
-        yield "max_failures=-1, because a trial that fails repeatedly waits before its next attempt"

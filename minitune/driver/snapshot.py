@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import math
 import os
 import pickle
 import time
@@ -243,18 +242,6 @@ class SnapshotKeeper:
         self._kept.append(name)
         while len(self._kept) > SNAPSHOTS_KEPT:
             files.remove_file(os.path.join(self._run.path, self._kept.pop(0)))
-
-
-class NoSnapshots:
-    """Stands in for the SnapshotKeeper of a run in memory: saves nothing."""
-
-    due_s = math.inf
-
-    def save(self) -> None:
-        """Save nothing."""
-
-    def save_callbacks(self) -> None:
-        """Save nothing."""
 
 
 # -- plug-ins ----------------------------------------------------------------------------------------------------------

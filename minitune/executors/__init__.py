@@ -6,7 +6,6 @@
     admission        Admission, the base of all; LoopExecutor, that of local and ray_executor
     local            each actor in a process (`minitune.actor`)
     inline           all actors in this process
-    simulated        an actor is a position on a learning curve
     ray_executor     each actor in a Ray actor: ray_process, ray_actor;
                      with ray_cluster, ray_files, ray_values
     logical_order    OrderedExecutor: an order that does not depend on time

@@ -1,4 +1,4 @@
-"""InlineTrialExecutor: an executor without processes, for debugging, tests and simulation.
+"""InlineTrialExecutor: an executor without processes, for debugging, tests and simulations.
 
 Only one thread runs at a time: `wait` runs the next call until the user's thread has finished it or reports. In a run
 with a seed, each actor draws the same numbers as in its own process. Arguments, configurations and replies are pickled,
@@ -146,7 +146,8 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         actor = self._actors.pop(actor_id, None)
         if actor is None:
             return
-        self._drop(actor)
+        if actor.is_busy:
+            self._drop(actor)
         self._work.append(_Work(actor, lambda: self._stop(actor, grace_s, keep), self.clock.monotonic()))
 
     def wait(self, timeout_s: float | None) -> list[Event]:
@@ -227,9 +228,8 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         """Drop the call in flight: only `Exited` follows a stop."""
         self._work = deque(work for work in self._work if work.actor is not actor)
         answers = [end for end in self._ends if end[3] is not actor]
-        if len(answers) != len(self._ends):
-            heapq.heapify(answers)
-            self._ends = answers
+        heapq.heapify(answers)
+        self._ends = answers
 
     def _idle(self, timeout_s: float | None) -> None:
         """Wait until `timeout_s` or a wake: no work can run, or none ends in time."""

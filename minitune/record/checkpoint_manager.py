@@ -116,14 +116,14 @@ class CheckpointManager:
     """Owns the lifetime of a run's checkpoints. A call costs O(k).
 
     Args:
-        housekeeper: Removes and syncs checkpoints in the background; None in a run in memory.
+        housekeeper: Removes and syncs checkpoints in the background.
     """
 
     def __init__(
         self,
         config: CheckpointConfig,
         *,
-        housekeeper: Housekeeper | None = None,
+        housekeeper: Housekeeper,
     ):
         self._best = _BestCheckpoints(config)
         self._housekeeper = housekeeper
@@ -145,8 +145,7 @@ class CheckpointManager:
         # It was needed as the newest one, and perhaps only so.
         if previous is not None:
             self._reconsider((trial.trial_id, previous.record.number))
-        if self._housekeeper is not None:
-            self._housekeeper.sync_checkpoint(os.path.join(trial.local_path, kept.record.directory))
+        self._housekeeper.sync_checkpoint(os.path.join(trial.local_path, kept.record.directory))
         return self.collect()
 
     def adopt(self, trial: Trial) -> list[Surplus]:
@@ -185,8 +184,6 @@ class CheckpointManager:
         """Remove the directory of a dropped checkpoint, after the journal has the `drop` record. A failure is only
         logged: the next open removes it.
         """
-        if self._housekeeper is None:
-            return
         try:
             path = layout.retire_checkpoint(surplus.trial.local_path, surplus.record.number)
         except OSError as error:
@@ -205,11 +202,9 @@ class CheckpointManager:
                 continue  # it was in the heap twice, and has been dropped already
             if self._is_needed(entry):
                 continue  # a better or newer one was discarded, so this one is needed again; later it is reconsidered
-            is_synced = False  # whether it is the newest synced one, or is being synced now
-            if self._housekeeper is not None:
-                directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
-                is_synced = self._housekeeper.needs(directory)
-            if entry.key in self._pins or is_synced:
+            directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
+            # It may be the newest synced one, or is being synced now.
+            if entry.key in self._pins or self._housekeeper.needs(directory):
                 in_use.append(entry)
             else:
                 surplus.append(self._drop(entry))
@@ -223,7 +218,7 @@ class CheckpointManager:
         Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
         """
         # Only then does a sync decide about anything.
-        if self._doomed and self._housekeeper is not None:
+        if self._doomed:
             self._housekeeper.close()
         return self.collect()
 

@@ -304,27 +304,6 @@ class Journal:
             raise self._failure
 
 
-class MemoryJournal:
-    """Stands in for the journal of a run without files: records go to a listener only."""
-
-    offset = 0
-    unwritten = ()
-
-    def __init__(self, listen: RecordHook):
-        self._listen = listen
-
-    def add(self, record: records.Record, result: CompletedResult | None = None) -> None:
-        """Tell the listener of a record."""
-        self._listen(record)
-
-    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record itself: nothing is stored."""
-        return record
-
-    def write(self) -> None:
-        """Nothing is written."""
-
-
 def _create(path: str) -> int:
     """Create the file of a journal, and return its descriptor. Blocks for a sync."""
     descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, files.OWN_FILE_MODE)

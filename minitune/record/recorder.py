@@ -20,9 +20,9 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.codec import is_small
-from minitune.record.journal import Journal, MemoryJournal
+from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory
-from minitune.record.trial_directories import NoDirectories, TrialDirectories
+from minitune.record.trial_directories import TrialDirectories
 
 logger = logging.getLogger("minitune")
 
@@ -40,9 +40,9 @@ class Recorder:
     def __init__(
         self,
         run: RunDirectory,
-        journal: Journal | MemoryJournal,
+        journal: Journal,
         checkpoints: CheckpointManager,
-        directories: TrialDirectories | NoDirectories,
+        directories: TrialDirectories,
     ):
         self.run = run
         self.directories = directories

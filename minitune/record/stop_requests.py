@@ -21,7 +21,7 @@ SIGNAL = signal.SIGURG
 def begin_to_hear(run: RunDirectory) -> None:
     """Say that the driver hears requests from now on. It must have a handler for `SIGNAL`.
 
-    A run that is only in memory, or whose directory cannot be written, hears none.
+    A run whose directory cannot be written hears none.
     """
     discard_tree(run.requests)  # of a driver that was killed
     with suppress(OSError):

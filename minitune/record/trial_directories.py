@@ -1,4 +1,4 @@
-"""The directories of a run's trials: `TrialDirectories`, or `NoDirectories` for a run in memory.
+"""TrialDirectories: the directories of a run's trials.
 
 If a trial's directory cannot be used, only that trial fails. If the disk refuses the run's own files, or the run's
 directory has gone, the run ends: `raise_if_run_ends` tells which.
@@ -136,34 +136,3 @@ class TrialDirectories:
             self.raise_if_run_ends(error, trial.local_path)
             if not isinstance(error, FileNotFoundError):
                 logger.warning(text, trial.name, error.strerror or error)
-
-
-class NoDirectories:
-    """Stands in for the `TrialDirectories` of a run in memory: trials have paths, but no files."""
-
-    def __init__(self, run: RunDirectory):
-        self._run = run
-
-    def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
-        """Give the trial a path."""
-        trial.set_directory(self._run.path, trial.name)
-        return trial.local_path
-
-    def fault(self, trial: Trial) -> None:
-        """Nothing is wrong."""
-
-    def raise_if_run_ends(self, error: OSError, path: str) -> None:
-        """No file of the run can fail."""
-
-    def clean(self, trial: Trial) -> None:
-        """Nothing is left behind."""
-
-    def has_whole(self, trial: Trial, checkpoint: CheckpointRecord) -> bool:
-        """The executor keeps the checkpoints."""
-        return True
-
-    def write_error(self, trial: Trial, error: TrialError) -> None:
-        """Nothing is written."""
-
-    def remove_error(self, trial: Trial) -> None:
-        """Nothing was written."""

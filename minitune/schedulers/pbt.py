@@ -573,8 +573,8 @@ class PopulationBasedTraining(MetricScheduler):
         trial = self._trials[member.trial_id]
         giver = self._trials[donor.trial_id]
         path = trial.local_experiment_path
-        # A trial of no run has no path, and a simulation in memory has no directory.
-        if not self._log_config or not path or not os.path.isdir(path) or getattr(context, "is_replaying", False):
+        # A trial of no run has no path.
+        if not self._log_config or not path or getattr(context, "is_replaying", False):
             return
         newest = {}
         if giver.checkpoints:

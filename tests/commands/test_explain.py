@@ -244,7 +244,7 @@ def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band() -> None:
     assert all(int(rank) <= max(1, int(of) // 4) for rank, of in found)
 
 
-def test_population_based_training_tells_the_values_that_were_compared(caplog: pytest.LogCaptureFixture) -> None:
+def test_population_based_training_tells_the_values_that_were_compared() -> None:
     mutations = {"x": uniform(0, 1)}
     pbt = PopulationBasedTraining("training_iteration", perturbation_interval=2, hyperparam_mutations=mutations)
     told = [one for one in _sentences(pbt, 12) if "continues from" in one]
@@ -252,7 +252,6 @@ def test_population_based_training_tells_the_values_that_were_compared(caplog: p
     for one in told:
         own, donors = (float(loss) for loss in re.findall(r"loss=([\d.]+)", one))
         assert own > donors
-    assert not caplog.records, "a simulation in memory has no directory for a log of the exploits"
 
 
 def test_explain_tells_programs_each_decision_with_its_trial(

@@ -14,7 +14,6 @@ from minitune import (
     ConcurrencyLimiter,
     RunConfig,
     Searcher,
-    Stopper,
     Trainable,
     TuneConfig,
     TuneError,
@@ -33,7 +32,6 @@ from minitune.schedulers import (
     PopulationBasedTraining,
 )
 from minitune.search.tpe import TPESearch
-from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
 SPACE = {"x": uniform(0, 1), "y": uniform(0, 1)}
 WINDOW, SAMPLES, LAST = 4, 8, 7
@@ -226,47 +224,6 @@ def test_a_machine_without_room_for_the_window_is_refused(cpus, each):
     text = rf"max_concurrent_trials=4 .* room for 3 here: .* {{CPU: {each}}}.* {{CPU: {cpus}}}"
     with pytest.raises(TuneError, match=text):
         fit_in_order("ASHA", cpus, with_resources(Slow, {"cpu": each}))
-
-
-class AskedNowAndThen(Stopper):
-    """The driver asks it in between, too, but it decides by what has been reported."""
-
-    def stop_all(self):
-        return False
-
-
-def fit_one(**more):
-    common = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "deterministic": True}
-    fit(lambda config: {"loss": config["x"]}, SPACE, **{**common, **more})
-
-
-@pytest.mark.parametrize(
-    ("what", "more"),
-    [
-        ("time_budget_s=1000", {"time_budget_s": 1000}),
-        ("trial_timeout_s=1000", {"trial_timeout_s": 1000}),
-        ("time_attr='time_total_s' of MedianStoppingRule", {"scheduler": MedianStoppingRule()}),
-        (
-            "the metric 'time_this_iter_s'",
-            {"metric": None, "mode": None, "scheduler": ASHAScheduler(metric="time_this_iter_s", mode="min")},
-        ),
-        ("the stop criterion 'time_total_s'", {"stop": {"time_total_s": 1000}}),
-        ("TimeoutStopper", {"stop": TimeoutStopper(1000)}),
-        ("max_failures=-1", {"max_failures": -1}),
-    ],
-)
-def test_settings_that_depend_on_the_clock_are_named(what, more, caplog):
-    with caplog.at_level(logging.WARNING, "minitune"):
-        fit_one(**more)
-    said = [record.getMessage() for record in caplog.records if "decisions by the clock" in record.getMessage()]
-    assert len(said) == 1
-    assert what in said[0]
-
-
-@pytest.mark.parametrize("stop", [None, {"training_iteration": 9}, MaximumIterationStopper(9), AskedNowAndThen()])
-def test_a_run_that_asks_no_clock_is_told_nothing(stop, caplog):
-    fit_one(stop=stop)
-    assert caplog.text == ""
 
 
 def test_a_simulation_shows_the_cost_of_the_order():
