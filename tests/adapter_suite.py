@@ -100,7 +100,6 @@ class AdapterSuite:
         kinds = set()
         for number in range(self.adapter.trials):
             config = search.suggest(str(number))
-            assert isinstance(config, dict)
             assert fits(self.adapter.space, config)
             kinds.add(tuple(config.get("model", ())))
             search.on_trial_complete(str(number), {"loss": config["x"]})
@@ -158,9 +157,6 @@ class AdapterSuite:
         guesses = [{"inner/width": 16.0}, {"constant": 9}, {"x": 7.0}]
         search = self.adapter.searching(self.adapter.space, points_to_evaluate=guesses)
         typed, changed, outside = (search.suggest(str(number)) for number in range(3))
-        assert isinstance(typed, dict)
-        assert isinstance(changed, dict)
-        assert isinstance(outside, dict)
         domain = self.adapter.space["inner"]["width"]
         assert repr(typed["inner"]["width"]) == repr(domain.cast(16))
         assert (typed["constant"], changed["constant"], outside["constant"]) == (7, 9, 7)

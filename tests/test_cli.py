@@ -160,7 +160,6 @@ def test_warnings_have_our_name_in_commands_that_run_no_code_of_the_users(comman
     told = []
 
     def warns(options):
-        assert logging.lastResort is not None
         for name in ("minitune", "minitune.base", "minituned", "other"):
             record = logging.LogRecord(name, logging.WARNING, "", 0, "careful %s", ("now",), None)
             told.append(logging.lastResort.format(record))

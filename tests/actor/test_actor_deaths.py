@@ -126,7 +126,6 @@ def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(driver, monke
 def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal():
     command = [sys.executable, SCRIPTS / "waits_for_a_task.py"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING, "it waits for its task")
         process.send_signal(signal.SIGINT)
@@ -441,7 +440,6 @@ def test_when_the_driver_dies_all_die(start_method, tmp_path, script, how):
     """Even a worker that holds the GIL, and a daemon; although a process forked from the driver lives on."""
     command = [sys.executable, str(script.write(_DRIVER)), how, str(tmp_path)]
     driver = script.start_command(command, PYTHONPATH=PYTHONPATH)
-    assert driver.stdout is not None
     run_id = driver.stdout.readline().strip()
     assert run_id
     [forked] = read_pids(tmp_path / "fork", 1)

@@ -66,7 +66,6 @@ def traced(pid):
     """A context in which another process traces this one and does nothing more, as a debugger does at its prompt."""
     command = [sys.executable, SCRIPTS / "traces.py", str(pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
-        assert tracer.stdout is not None
         error = tracer.stdout.readline().strip()
         if error:
             pytest.skip(f"this system allows no tracing: {error}")

@@ -45,7 +45,6 @@ def test_an_analysis_needs_the_directory_alone_also_when_it_was_moved(grid, tmp_
     first = analysis.trials[0].trial_id
     assert analysis.get_all_configs()[first] == {"i": 0, "nested": {"a": "s"}}
     assert analysis.get_all_configs(prefix=True)[first] == {"config/i": 0, "config/nested/a": "s"}
-    assert analysis.best_checkpoint is not None
     assert Path(analysis.best_checkpoint.path).is_relative_to(moved)
     assert Path(analysis.best_checkpoint.path, "step").read_text() == "1"
     assert [row["loss"] for row in analysis.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
@@ -128,7 +127,6 @@ def test_a_metric_without_a_mode_is_searched_as_the_default_one(grid, caplog):
     for mode, number in (("min", 2), ("max", 0)):
         analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode=mode)
         best = analysis.get_best_trial("eval/step")
-        assert best is not None
         assert (best.number, f"{mode!r} is used" in caplog.text) == (number, True)
 
 
@@ -236,7 +234,6 @@ def test_of_equal_checkpoints_the_newest_is_the_best_however_many_are_kept(kept,
     path = grid[0].get_best_checkpoint("loss", "min").path
     assert path.endswith("checkpoint_000002")
     found = analysis.get_best_checkpoint(analysis.trials[0], "loss", "min")
-    assert found is not None
     assert found.path == path
     assert main(["best", grid.experiment_path, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best_checkpoint"]["path"] == path

@@ -327,12 +327,6 @@ def test_a_wrong_one_is_told_with_the_variable(module, path, monkeypatch):
     assert repr(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [object(), Callback, print], ids=["an object", "a class", "a function"])
-def test_wrong_callback_is_refused(wrong):
-    with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
-        fit_heard(Steps, wrong)
-
-
 def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_end(caplog):
     def interrupted(**info):
         raise KeyboardInterrupt

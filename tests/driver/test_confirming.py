@@ -33,7 +33,7 @@ from minitune import (
 from minitune.base import clock
 from minitune.commands.cli import main
 from minitune.output.live_reporter import default_reporter
-from minitune.schedulers import ASHAScheduler, PopulationBasedTraining
+from minitune.schedulers import ASHAScheduler
 from minitune.search import BasicVariantGenerator, Searcher
 
 GOAL = {"metric": "loss", "mode": "min"}
@@ -167,12 +167,6 @@ def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed():
     grid = fit(drawing(draws), xs(draws), **GOAL, confirm=2)
     assert [(each.trial.config["x"], each.values) for each in grid.get_confirmations()] == [(1, [8]), (2, [9, 9])]
     assert grid.get_best_result().config == {"x": 1}
-
-
-def test_a_failed_trial_is_not_run_again():
-    draws = {0: [float("nan")], 1: [2.0], 2: [3.0]}
-    grid = fit(drawing(draws), xs(draws), **GOAL, confirm=1)
-    assert [x for _, x in repeated(grid)] == [1, 2]
 
 
 def test_a_trial_that_failed_after_a_good_report_is_not_run_again():
@@ -314,18 +308,6 @@ def test_callbacks_hear_of_repeats_and_of_their_number():
     assert journal_of()[0]["total_samples"] == 13
     fit(drawing(LUCKY), {"x": grid_search([0, 1])}, **GOAL, confirm=3, name="two")
     assert journal_of("two")[0]["total_samples"] == 8
-
-
-@pytest.mark.parametrize("config", [{}, {"metric": ["a", "b"], "mode": ["min", "min"]}])
-def test_confirm_needs_one_metric_with_its_mode(config):
-    with pytest.raises(ValueError, match="TuneConfig needs a metric and its mode"):
-        fit(drawing(LUCKY), xs(LUCKY), confirm=1, **config)
-
-
-def test_pbt_refuses_confirm():
-    scheduler = PopulationBasedTraining(hyperparam_mutations={"x": [0, 1]})
-    with pytest.raises(ValueError, match=r"changes configurations while they are trained.*leave it out"):
-        fit(drawing(LUCKY), xs(LUCKY), **GOAL, scheduler=scheduler, confirm=1)
 
 
 def test_commands_show_what_was_confirmed(capsys):

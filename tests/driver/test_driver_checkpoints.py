@@ -51,7 +51,6 @@ def test_a_class_is_saved_at_a_frequency_and_at_its_end(frequency, at_end, saved
     assert kept(grid[0]) == list(range(len(saved_at)))
     assert len(log.of("callback.on_trial_save")) == len(saved_at)
     if saved_at:
-        assert grid[0].checkpoint is not None
         assert Path(grid[0].checkpoint.path, "_dict_checkpoint.pkl").exists()
 
 
@@ -119,7 +118,6 @@ def scoring(config):
 def test_the_latest_and_the_best_are_kept(config, expected):
     grid = fit(scoring, checkpoint_config=config)
     assert kept(grid[0]) == expected
-    assert grid[0].checkpoint is not None
     assert grid[0].checkpoint.path.endswith("checkpoint_000005")
     best = sorted(int(Path(checkpoint.path, "state").read_text()) for checkpoint, _ in grid[0].best_checkpoints)
     assert best == expected[: config.num_to_keep], "the latest is kept besides, where it is not among the best"

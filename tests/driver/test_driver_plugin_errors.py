@@ -212,19 +212,6 @@ def test_the_error_names_a_callback_that_cannot_say_how_to_show_its_files():
     assert [record["ending"] for record in journal_of(RUN) if record["type"] == "close"] == ["finished"]
 
 
-def test_wrong_type_of_scheduler_or_searcher_is_refused():
-    for name, value, text in (
-        (
-            "scheduler",
-            "asha",
-            "AsyncHyperBandScheduler needs a metric and a mode, but got metric=None, mode=None: give ",
-        ),
-        ("search_alg", 7, "search_alg must be"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            fit(SavedCounter, **{name: value})
-
-
 @pytest.mark.parametrize("hook", ["setup", "should_report", "report", "trial_started", "trial_result", "trial_ended"])
 def test_a_reporter_that_raises_ends_the_run_with_its_error(hook):
     class Quiet(ProgressReporter):

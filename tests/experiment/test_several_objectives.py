@@ -128,26 +128,6 @@ def test_a_scheduler_that_compares_nothing_takes_several_objectives():
     assert points(scheduler=FIFOScheduler()).num_terminated == len(POINTS)
 
 
-@pytest.mark.parametrize(
-    ("metric", "mode", "text"),
-    [
-        (["a"], ["min"], "metric must be the name of one metric, or a list of at least two different ones"),
-        (["a", "a"], ["min", "min"], "a list of at least two different ones"),
-        (["a", "b"], "min", "must both be text or lists of one length"),
-        (["a", "b"], ["min"], "must both be text or lists of one length"),
-        (["a", "b"], None, r"mode must have 'min' or 'max' for each of the objectives \['a', 'b'\], but got None"),
-        (["a", "b"], ["obs", "obs"], "mode must have 'min' or 'max'"),
-        (["a", 2], ["min", "min"], "a list of names, but got"),
-        ("a", ["min", "max"], "mode must be None, 'min' or 'max'"),
-        (None, ["min", "max"], "mode must be None, 'min' or 'max'"),
-        ("a", "obs", "mode must be None, 'min' or 'max'"),
-    ],
-)
-def test_invalid_objectives_are_refused(metric, mode, text):
-    with pytest.raises(ValueError, match=text):
-        tune.TuneConfig(metric=metric, mode=mode)
-
-
 def test_resumed_run_keeps_several_objectives():
     fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="tpe", num_samples=12, seed=1, **TWO)
     grid = resume(curve, add_samples=3)

@@ -35,7 +35,6 @@ def other_process(path, kind, then="hold"):
     command = command_that_takes(path, kind, then)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with process:
-        assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"held\n"
             yield process
@@ -48,7 +47,6 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path, kind):
         with pytest.raises(RunLockedError, match=rf"in use by process {process.pid} on \S+, since \d{{4}}-"):
             RunLock(tmp_path / "lock").acquire()
         holder = read_holder(tmp_path / "lock")
-        assert holder is not None
         assert holder.pid == process.pid
 
 
@@ -59,7 +57,6 @@ def test_lock_is_free_when_its_holder_is_killed(tmp_path, kind):
         assert read_holder(tmp_path / "lock") is None
 
         with RunLock(tmp_path / "lock") as lock:
-            assert lock.holder is not None
             assert lock.holder.pid == os.getpid()
 
 

@@ -142,7 +142,6 @@ def check_views(trials):
             continue
         lines = Path(trial.local_path, "result.json").read_text().splitlines()
         found = reports.of(trial.relative_logdir)
-        assert found is not None
         assert [complete(metrics, config) for metrics, config in found] == [json.loads(line) for line in lines]
         assert reports.of(trial.relative_logdir, last_only=True) == found[-1:]
     assert reports.of("nowhere") is None

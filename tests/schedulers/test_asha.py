@@ -196,24 +196,6 @@ def test_a_state_with_other_rungs_is_refused():
         asha(max_t=16).set_state(asha(max_t=64).get_state())
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "words"),
-    [
-        ({"mode": "maximum"}, "mode"),
-        ({"max_t": 0}, "0 < max_t"),
-        ({"grace_period": 0}, "0 < grace_period"),
-        ({"grace_period": 65}, "grace_period <= max_t"),
-        ({"reduction_factor": 1}, "1 < reduction_factor"),
-        ({"brackets": 0}, "brackets"),
-        ({"variant": "both"}, "'stop' or 'promote'"),
-        ({"max_t": math.nan}, "max_t"),
-    ],
-)
-def test_bad_arguments_are_refused(kwargs, words):
-    with pytest.raises(ValueError, match=words):
-        asha(**kwargs)
-
-
 def test_metric_and_mode_are_its_own_or_those_of_the_run_but_both_are_needed():
     assert asha().set_search_properties(None, None)
     assert not asha().set_search_properties("loss", "min")

@@ -361,26 +361,6 @@ def test_a_state_of_other_brackets_is_refused():
         HyperBandScheduler(max_t=81).set_state(Band([1]).scheduler.get_state())
 
 
-@pytest.mark.parametrize("kind", [HyperBandScheduler, HyperBandForBOHB])
-@pytest.mark.parametrize(
-    ("kwargs", "words"),
-    [
-        ({"max_t": 0}, "expected 0 < max_t < infinity, but got 0"),
-        ({"max_t": math.inf}, "max_t"),
-        ({"max_t": "81"}, "max_t"),
-        ({"reduction_factor": 1}, "1 < reduction_factor"),
-        ({"reduction_factor": None}, "reduction_factor"),
-        ({"mode": "best"}, "'min' or 'max'"),
-        ({"metric": 3}, "metric"),
-        ({"time_attr": None}, "time_attr"),
-        ({"stop_last_trials": "no"}, "stop_last_trials"),
-    ],
-)
-def test_bad_arguments_are_refused(kind, kwargs, words):
-    with pytest.raises(ValueError, match=words):
-        kind(**kwargs)
-
-
 def test_bohb_tells_the_search_algorithm_which_rung_was_reached():
     band = Band([1, 2, 3], kind=HyperBandForBOHB)
     told = []

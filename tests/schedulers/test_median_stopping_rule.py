@@ -252,21 +252,3 @@ def test_every_decision_is_that_of_a_plain_reading(seed):
         assert ask(scheduler, make_trial(number), t, value) == ("STOP" if stops else "CONTINUE")
         if stops and len(stopped) < 6:
             stopped.add(number)
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "words"),
-    [
-        ({"mode": "best"}, "'min' or 'max'"),
-        ({"metric": 3}, "metric"),
-        ({"time_attr": 3}, "time_attr"),
-        ({"grace_period": -1}, "expected 0 <= grace_period < infinity, but got -1"),
-        ({"grace_period": "60"}, "grace_period"),
-        ({"min_samples_required": 0}, "min_samples_required must be an int >= 1, but got 0"),
-        ({"min_samples_required": 2.5}, "min_samples_required"),
-        ({"hard_stop": "no"}, "hard_stop"),
-    ],
-)
-def test_bad_arguments_are_refused(kwargs, words):
-    with pytest.raises(ValueError, match=words):
-        MedianStoppingRule(**kwargs)

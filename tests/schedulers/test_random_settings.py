@@ -16,8 +16,6 @@ PATH = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "scheduler
 @pytest.fixture(scope="module")
 def gates():
     spec = importlib.util.spec_from_file_location("scheduler_gates", PATH)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look there for the types of their fields
     spec.loader.exec_module(module)

@@ -168,13 +168,6 @@ def test_unknown_arguments_are_named_once(caplog):
     ]
 
 
-def test_an_unknown_name_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match=r"fifo, asha, .*pb2.*'hyperbnad' \(did you mean 'hyperband'\?\)"):
-        create_scheduler("hyperbnad")
-    with pytest.raises(ValueError, match="but got 7"):
-        create_scheduler(7)
-
-
 SCORED = {"metric": "score", "mode": "max"}
 MUTATES = {"hyperparam_mutations": {"x": [1]}, **SCORED}
 

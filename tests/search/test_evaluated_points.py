@@ -26,12 +26,6 @@ def test_points_whose_values_are_known_are_learned_from_and_not_tried():
     assert not told.first_points()
 
 
-@pytest.mark.parametrize("rewards", [[1.0], [], 3, {"a": 1}, {"a": 1, "b": 2}, "12"])
-def test_there_must_be_a_value_for_each_point(rewards):
-    with pytest.raises(ValueError, match="evaluated_rewards must be None or one value for each of points_to_evaluate"):
-        tpe(points_to_evaluate=[POINT, POINT], evaluated_rewards=rewards)
-
-
 def test_known_points_of_a_searcher_without_a_space_wait_for_that_of_the_run(tmp_path):
     searcher = create_searcher("tpe", points_to_evaluate=[POINT], evaluated_rewards=[0.5])
     grid = Tuner(

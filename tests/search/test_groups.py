@@ -91,7 +91,6 @@ def test_the_values_of_an_observation_are_those_inside_of_the_space():
     for each in (whole, part):
         group.add(each)
     values = group.values_of(whole)
-    assert values is not None
     assert (values["x"], pytest.approx(values["z"]), values["k"]) == (0.5, 1.0, 1)
     assert group.values_of(part) is None
     assert group.values_of(Observation(2, {})) is None

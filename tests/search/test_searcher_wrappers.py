@@ -213,18 +213,6 @@ def test_the_limit_can_be_changed():
     assert ask(limiter, "a", "b", "c") == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: ConcurrencyLimiter(Recording(), 0), "max_concurrent must be an int >= 1, but got 0"),
-        (lambda: Repeater(Recording(), 0), "repeat must be an int >= 1, but got 0"),
-    ],
-)
-def test_bad_numbers_are_refused(make, text):
-    with pytest.raises(ValueError, match=text):
-        make()
-
-
 # -- Repeater -----------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +272,6 @@ def test_trials_of_a_group_share_nothing():
     repeater = Repeater(Listed({"deep": [1]}), 2, set_index=False)
     first, second = repeater.suggest("a"), repeater.suggest("b")
     assert first == second == {"deep": [1]}
-    assert isinstance(first, dict)
     first["deep"].append(2)
     assert second == {"deep": [1]}
 
@@ -313,7 +300,6 @@ def test_num_samples_counts_trials_and_a_leftover_group_is_ignored(caplog):
 
 def test_a_groups_index_shows_in_tag_and_parameters():
     trial = suggesting(Repeater(Recording(), 2)).next_trial()
-    assert trial is not None
     assert trial.config == {"x": 0, "__trial_index__": 0}
     assert trial.evaluated_params == {"x": 0, "__trial_index__": 0}
 

@@ -3,7 +3,6 @@
 import math
 import random
 import statistics
-from typing import Any
 
 import pytest
 from kit import fit
@@ -16,8 +15,6 @@ from minitune.simulation import simulate
 from minitune.space import domains
 from minitune.space.domains import fits
 
-Config = dict[str, Any]
-
 
 def search(searched, **kwargs):
     return TPESearch(searched, **{"metric": "loss", "mode": "min", "seed": 1, **kwargs})
@@ -28,7 +25,6 @@ def play(searcher, function, count, first=0):
     played = []
     for number in range(first, first + count):
         config = searcher.suggest(f"t{number}")
-        assert isinstance(config, dict)
         value = function(config)
         searcher.on_trial_complete(f"t{number}", {"loss": value})
         played.append((config, value))
@@ -256,8 +252,7 @@ def test_a_bad_value_counts_as_the_worst(bad):
 def test_failures_count_as_the_worst_also_if_all_fail():
     searcher = search(SQUARE)
     for number in range(40):
-        config = searcher.suggest(f"t{number}")
-        assert isinstance(config, dict)
+        searcher.suggest(f"t{number}")
         searcher.on_trial_result(f"t{number}", {"loss": -100.0, "training_iteration": 1})
         searcher.on_trial_complete(f"t{number}", error=True)
 
@@ -269,7 +264,6 @@ def test_a_trial_that_ends_without_a_result_counts_with_its_last_one():
     for number in range(30):
         for searcher in (told, silent):
             config = searcher.suggest(f"t{number}")
-            assert isinstance(config, dict)
             result = {"loss": sphere(config), "training_iteration": 3}
             searcher.on_trial_result(f"t{number}", {"loss": 9.0, "training_iteration": 1})
             if searcher is silent:
@@ -308,7 +302,6 @@ def test_a_trial_whose_name_is_used_again_counts_with_its_last_value():
     for number in range(30):
         for searcher, name in ((renamed, f"t{number}"), (again, "again")):
             config = searcher.suggest(name)
-            assert isinstance(config, dict)
             searcher.on_trial_result(name, {"loss": sphere(config), "training_iteration": 1})
             if searcher is renamed:
                 searcher.on_trial_complete(name)
@@ -417,7 +410,6 @@ def test_several_objectives_are_traded_off():
     tried = []
     for number in range(120):
         config = searcher.suggest(f"t{number}")
-        assert isinstance(config, dict)
         x, y = config["x"], config["y"]
         searcher.on_trial_complete(f"t{number}", {"a": x * x + y * y, "b": -((x - 1) ** 2) - (y - 1) ** 2, "c": number})
         tried.append(config)
@@ -430,7 +422,6 @@ def test_a_trial_that_lacks_one_of_several_values_is_worst():
     searcher = search(SQUARE, metric=["a", "b"], mode=["min", "min"])
     for number in range(30):
         config = searcher.suggest(f"t{number}")
-        assert isinstance(config, dict)
         searcher.on_trial_complete(f"t{number}", {"a": sphere(config)} | ({"b": 1.0} if number % 2 else {}))
 
     assert fits(SQUARE, searcher.suggest("next"))
@@ -444,7 +435,6 @@ def unequal(early_stop):
     searcher = search({"x": domains.uniform(0, 1)}, early_stop=early_stop, n_initial_points=40)
     for number in range(60):
         config = searcher.suggest(f"t{number}")
-        assert isinstance(config, dict)
         x = config["x"]
         steps = 1 if x > 0.5 else 9
         for step in range(1, steps + 1):

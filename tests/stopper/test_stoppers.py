@@ -88,27 +88,6 @@ def test_of_several_limits_that_are_reached_the_first_one_is_named():
     assert stopper.describe() == "eval/acc >= 0.9 was reached"
 
 
-@pytest.mark.parametrize(
-    ("stop", "words"),
-    [
-        ({"eval": {"loss": 1}, "eval/loss": 1}, "'eval/loss' has two"),
-        ({"eval": {3: 1}}, "metric names"),
-        ({"m": ("~", 1)}, "pair such as"),
-        ({"m": (1, 2, 3)}, "pair such as"),
-        ({"m": None}, "a value to compare with"),
-        ({"m": math.nan}, "a value to compare with"),
-        ({3: 1}, "metric names"),
-        (5, "must be a dict"),
-        (MaximumIterationStopper, "pass an instance"),
-        ([{"m": {}}], "holds an empty dict"),
-        (lambda trial_id: True, "take \\(trial_id, result\\)"),
-    ],
-)
-def test_bad_criteria_are_refused_at_once(stop, words):
-    with pytest.raises(ValueError, match=words):
-        make_stopper(stop)
-
-
 def test_an_object_with_stop_all_has_to_be_a_stopper():
     class Almost:
         def __call__(self, trial_id, result):
@@ -240,12 +219,6 @@ def test_maximum_iteration_counts_its_calls_per_trial(max_iter):
     assert feed(stopper, [1], "a") == [True]
 
 
-@pytest.mark.parametrize("bad", [0, 1.5, True])
-def test_maximum_iteration_takes_a_whole_number(bad):
-    with pytest.raises(ValueError, match=f"max_iter must be a whole number of at least 1, but got {bad}"):
-        MaximumIterationStopper(bad)
-
-
 def test_timeout_runs_from_the_first_question_and_survives_a_resume():
     with clock.use(clock.VirtualClock(100.0)) as _:
         now = clock.current
@@ -337,12 +310,6 @@ def test_of_several_time_budgets_the_shortest_ends_the_run():
             time.sleep(1)
             assert share_of_time_left(stopper) == left
         assert share_of_time_left(NoopStopper()) == 1
-
-
-@pytest.mark.parametrize("bad", [-1, math.nan, "10", True])
-def test_timeout_needs_a_duration(bad):
-    with pytest.raises(ValueError, match="timeout must be seconds"):
-        TimeoutStopper(bad)
 
 
 def test_trial_plateau_looks_at_the_last_values():
@@ -444,24 +411,3 @@ def test_experiment_plateau_has_patience_and_forgives():
 def test_experiment_plateau_ignores_values_that_are_no_numbers():
     stopper = ExperimentPlateauStopper("m", top=2)
     assert feed(stopper, [..., math.nan, None, "x", 1, 1]) == [False] * 5 + [True]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: TrialPlateauStopper(3),
-        lambda: TrialPlateauStopper("m", std=0),
-        lambda: TrialPlateauStopper("m", std="0.1"),
-        lambda: TrialPlateauStopper("m", num_results=0),
-        lambda: TrialPlateauStopper("m", metric_threshold=0),
-        lambda: TrialPlateauStopper("m", mode="both"),
-        lambda: ExperimentPlateauStopper(3),
-        lambda: ExperimentPlateauStopper("m", mode="both"),
-        lambda: ExperimentPlateauStopper("m", top=1),
-        lambda: ExperimentPlateauStopper("m", std=-1),
-        lambda: ExperimentPlateauStopper("m", patience=-1),
-    ],
-)
-def test_plateau_arguments_are_checked(make):
-    with pytest.raises(ValueError, match=r"must|expected"):
-        make()

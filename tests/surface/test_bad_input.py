@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import minitune
-from minitune import stopper
+from minitune import schedulers, search, stopper
 from minitune.config import Config
 
 TABLE = Path(__file__).parent / "bad_values.txt"
@@ -114,7 +114,8 @@ def names(grid, tmp_path, monkeypatch):
     known |= {"searcher": minitune.Searcher(metric="x", mode="max"), "checkpoint": minitune.Checkpoint(storage)}
     known |= {"study": minitune.Study({"x": 1}), "asked": {"x": 1}}
     known["study"].ask()
-    yield {**PUBLIC, **known}
+    others = {name: getattr(module, name) for module in (schedulers, search) for name in module.__all__}
+    yield {**others, **PUBLIC, **known}
     minitune.shutdown()
 
 

@@ -17,7 +17,6 @@ def fill(directory, text="weights"):
 
 
 def inode_in(checkpoint):
-    assert checkpoint is not None
     return Path(checkpoint.path, "weights").stat().st_ino
 
 

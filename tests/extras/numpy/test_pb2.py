@@ -2,11 +2,10 @@
 
 import math
 
-import pytest
 from kit import FakeContext, make_trial
 from toy_population import Loop
 
-from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
+from minitune import lograndint, loguniform, randint, uniform
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.pb2 import PB2
 from minitune.testing import SchedulerContract
@@ -46,26 +45,6 @@ class TestPB2(SchedulerContract):
             hyperparam_bounds={"x": [0.0, 1.0]},
             log_config=False,
         )
-
-
-@pytest.mark.parametrize(
-    ("bounds", "error", "text"),
-    [
-        (None, TuneError, "hyperparam_bounds must hold at least one"),
-        ({}, ValueError, "hyperparam_bounds must hold at least one"),
-        ([1, 2], TypeError, "hyperparam_bounds must be a dict"),
-        ({"x": 3}, ValueError, r"hyperparam_bounds\['x'\] must be two numbers"),
-        ({"x": [1, 2, 3]}, ValueError, "must be two numbers"),
-        ({"x": [1, "2"]}, ValueError, "must be two numbers"),
-        ({"x": [0, math.inf]}, ValueError, "must be two numbers"),
-        ({"x": [2, 1]}, ValueError, r"expected low <= high for hyperparam_bounds\['x'\], but got \[2, 1\]"),
-        ({"a": {"b": [2, 1]}}, ValueError, r"hyperparam_bounds\['a'\]\['b'\]"),
-        ({"x": choice([1, 2])}, ValueError, "a domain without bounds, or not of numbers"),
-    ],
-)
-def test_bad_bounds_are_refused_at_once(bounds, error, text):
-    with pytest.raises(error, match=text):
-        pb2(hyperparam_bounds=bounds)
 
 
 def test_missing_parameters_are_drawn_from_the_bounds():
