@@ -10,6 +10,7 @@ change which configurations are drawn.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, call_set_search_properties, layers_of
 from minitune.search.wrappers import ConcurrencyLimiter
 from minitune.stopper import NoopStopper, Stopper
+from minitune.stopper.stopper import share_of_time_left
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
@@ -69,7 +71,8 @@ def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]
         goal = plan.goal
         maker = plan.experiment.maker
         count = plan.tune_config.confirm
-        search = Confirm(search, count, str(goal.metric), str(goal.mode), maker, stopper, trials, cuts=stops_early)
+        left = functools.partial(share_of_time_left, stopper)
+        search = Confirm(search, count, str(goal.metric), str(goal.mode), maker, left, trials, cuts=stops_early)
     return Components(
         search_alg=search,
         scheduler=scheduler,

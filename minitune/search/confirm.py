@@ -22,7 +22,6 @@ from minitune.result import TRAINING_ITERATION
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
-from minitune.stopper.stopper import Stopper, share_of_time_left
 
 CONFIRMED = 3
 """How many trials a run repeats: `benchmarks/FINDINGS.md`, *Confirm*."""
@@ -40,6 +39,7 @@ class Confirm:
     Args:
         count: How many repeats each of the chosen trials gets.
         maker: The maker of the run's trials.
+        time_left: Returns the share of the time budget that is left, from 1 to 0.
         trials: Returns the trials of the run.
         cuts: Whether a scheduler may stop trials early: a repeat has no scheduler, so it gets the number of iterations
             that its trial had.
@@ -55,7 +55,7 @@ class Confirm:
         metric: str,
         mode: str,
         maker: TrialMaker,
-        stopper: Stopper,
+        time_left: Callable[[], float],
         trials: Callable[[], Sequence[Trial]],
         *,
         cuts: bool,
@@ -65,7 +65,7 @@ class Confirm:
         self._metric = metric
         self._mode = mode
         self._maker = maker
-        self._stopper = stopper
+        self._time_left = time_left
         self._trials = trials
         self._cuts = cuts
         self._chosen: list[Trial] | None = None  # the trials to repeat, once the search is over
@@ -76,7 +76,7 @@ class Confirm:
     @property
     def next_trial(self) -> Callable[[], Trial | None]:
         """See `SearchAlgorithm.next_trial`. That of the search itself until it is over, since errors name its class."""
-        if share_of_time_left(self._stopper) <= _RESERVE and not self.__wrapped__.is_finished():
+        if self._time_left() <= _RESERVE and not self.__wrapped__.is_finished():
             self.__wrapped__.set_finished()
         return self._next_repeat if self._is_over() else self.__wrapped__.next_trial
 

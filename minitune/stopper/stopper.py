@@ -478,7 +478,7 @@ class TimeoutStopper(Stopper):
             return max(0.0, self._remaining_s)
         return None
 
-    def share_left(self) -> float:
+    def _share_left(self) -> float:
         """The share of its time that is left, from 1 to 0."""
         left_s = self.seconds_left()
         return left_s / self._timeout_s if left_s else float(left_s is None)
@@ -519,7 +519,7 @@ def share_of_time_left(stopper: Stopper) -> float:
     if isinstance(stopper, CombinedStopper):
         return min(map(share_of_time_left, stopper.stoppers), default=1.0)
     if isinstance(stopper, TimeoutStopper):
-        return stopper.share_left()
+        return stopper._share_left()
     return 1.0
 
 
