@@ -32,8 +32,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from minitune import _alias
 from minitune._version import __version__
+from minitune.base import lazy
 
 # A name is loaded when it is first used, so that `import minitune` is fast. The two lists below have the same content:
 # type checkers read one, `__getattr__` reads the other.
@@ -158,8 +158,8 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.
 _MODULES = ("integration", "logger", "schedulers", "search", "stopper", "testing", "visualization")
 """The modules that users look for, for completion: it loads each, so none may need another library."""
 
-_submodule = _alias.submodules(__name__)
-_alias.install()
+_submodule = lazy.submodules(__name__)
+lazy.install()
 
 __all__ = ["__version__", *_MODULE_OF]
 

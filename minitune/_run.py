@@ -112,7 +112,7 @@ def run(
         TuneError: As by `Tuner.fit`, and at the end if a trial did not finish.
     """
     if old:
-        from minitune.legacy.keywords import modern
+        from minitune.ray.legacy.keywords import modern
 
         given = modern(run, old)
         num_samples = given.get("num_samples", num_samples)
@@ -122,7 +122,7 @@ def run(
     if not raise_on_failed_trial:
         failure.give_up_after = 0
     if keep_checkpoints_num is not None or checkpoint_score_attr is not None or checkpoint_freq or checkpoint_at_end:
-        from minitune.legacy.keywords import with_checkpoint_keywords
+        from minitune.ray.legacy.keywords import with_checkpoint_keywords
 
         checkpoint_config = with_checkpoint_keywords(
             checkpoint_config, keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end
@@ -223,7 +223,7 @@ def run_experiments(
         require_flag("concurrent", concurrent)
     if concurrent:
         warn_once("concurrent=True has no effect: experiments run one after the other, each with trials side by side")
-    from minitune.legacy.keywords import with_called_functions
+    from minitune.ray.legacy.keywords import with_called_functions
 
     found = convert_to_experiments(experiments)
     for experiment in found:

@@ -19,7 +19,7 @@ PACKAGE = "minitune"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS = {
-    "base": "base.* error _alias _version",
+    "base": "base.* error _version",
     "values": """
         space.* result checkpoint resources config
         experiment.*
@@ -27,7 +27,6 @@ LAYERS = {
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
     "worker": """
         trainable.* context registry
-        legacy legacy.trainables legacy.model_checkpoints legacy.verbosity
     """,
     "contrib": "contrib.*",
     "actor": "actor.*",
@@ -41,8 +40,8 @@ LAYERS = {
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> ray as_ray.* trainers tuner study driver.* _run runtime simulation commands.* __main__
-        integration.* examples.* sklearn.* testing.* utils.* legacy.*
+        <top> ray.* as_ray tuner study driver.* _run runtime simulation commands.* __main__
+        integration.* examples.* sklearn.* testing.* utils.*
     """,
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its
@@ -72,7 +71,7 @@ ALSO = {
         "trainable.trial_actor",
         "trainable.util",
         "registry",
-        "legacy.keywords",
+        "ray.legacy.keywords",
     },
     "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.zygote_process"},
@@ -82,7 +81,7 @@ that are recorded for a resume; the executor protocol, what makes the worker's f
 output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
-MAY_NEED_MORE = ("integration.", "sklearn.", "testing.", "search.surface")
+MAY_NEED_MORE = ("integration.", "sklearn.", "testing.", "search.surface", "ray.in_trial", "ray.lightning")
 """What exists for another library and is only imported by those who have it."""
 
 

@@ -15,11 +15,7 @@ from kit import fit, stand_ins
 
 import minitune
 from minitune import tune
-from minitune.train import Checkpoint, RunConfig, ScalingConfig
-from minitune.train.base_trainer import TrainingFailedError
-from minitune.train.data_parallel_trainer import DataParallelTrainer
-from minitune.train.tensorflow import TensorflowTrainer
-from minitune.trainers import (
+from minitune.ray.trainers import (
     BoostingTrainer,
     TorchConfig,
     TorchTrainer,
@@ -29,6 +25,10 @@ from minitune.trainers import (
     prepare_data_loader,
     prepare_model,
 )
+from minitune.train import Checkpoint, RunConfig, ScalingConfig
+from minitune.train.base_trainer import TrainingFailedError
+from minitune.train.data_parallel_trainer import DataParallelTrainer
+from minitune.train.tensorflow import TensorflowTrainer
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

@@ -4,8 +4,8 @@
 façades over it. `result_rows` are the reports of a trial as rows. `summary` has the target of a run and its errors.
 """
 
-from minitune._alias import listing
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.base.lazy import listing
 
 __all__ = ["ExperimentAnalysis"]
 

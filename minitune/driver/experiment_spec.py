@@ -92,7 +92,7 @@ class Experiment:
     ):
         # Old keywords first: they may set some of the arguments.
         if old:
-            from minitune.legacy.keywords import CHECKPOINT_KEYWORDS, modern, with_checkpoint_keywords
+            from minitune.ray.legacy.keywords import CHECKPOINT_KEYWORDS, modern, with_checkpoint_keywords
 
             checkpoints = {key: old.pop(key) for key in CHECKPOINT_KEYWORDS if key in old}
             if checkpoints:
@@ -306,7 +306,7 @@ class Experiment:
             arguments["config"] = {**_copied_space(arguments.get("config"), "config", "a dict"), "env": spec["env"]}
         unknown = sorted(set(arguments) - set(cls.__init__.__kwdefaults__ or ()))
         if unknown:
-            from minitune.legacy.keywords import OLD_KEYWORDS
+            from minitune.ray.legacy.keywords import OLD_KEYWORDS
 
             unknown = [key for key in unknown if key not in OLD_KEYWORDS]
         if unknown:

@@ -16,7 +16,7 @@
     run_description  what a driver runs, as far as a resume needs it
 """
 
-from minitune._alias import listing, submodules
+from minitune.base.lazy import listing, submodules
 
 _MODULE_OF = {"Experiment": "experiment", "Trial": "trial"}
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from minitune.base import clock, files
 from minitune.base.files import StorageContext
+from minitune.base.lazy import submodules
 from minitune.base.numbers import as_number, known_number
 from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
@@ -725,3 +726,6 @@ class EarlierRun:
                 known = {name: float(number) for name, number in numbers.items() if number is not None}
                 tried.append((trial.current_config, known))
         return cls(path, tried)
+
+
+__getattr__ = submodules(__name__)  # for names that Ray has here

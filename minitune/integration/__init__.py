@@ -4,14 +4,13 @@
 
     keras, lightgbm, pytorch_lightning, xgboost    callbacks of a training loop: they call `report` in the trial
       _metrics                                     which metrics they report, and with which checkpoint
-    ray_train                                      the same, of a trainer whose `fit` a trial has called
     wandb, mlflow                                  trackers: callbacks of the run, in the driver; see also `contrib`
       _tracking                                    their thread, so that a slow tracker does not hold up the run
 
 `setup_wandb` and `setup_mlflow` are for the trial instead: it writes its record by itself.
 """
 
-from minitune._alias import listing
+from minitune.base.lazy import listing, submodules
 
 __all__ = [
     "aim",
@@ -26,3 +25,4 @@ __all__ = [
 ]
 
 __dir__ = listing(__all__)
+__getattr__ = submodules(__name__)

@@ -11,7 +11,6 @@ from lightgbm import Booster
 from minitune.base.text import plain_number
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
-from minitune.trainers import BoostingTrainer
 
 if TYPE_CHECKING:
     from lightgbm.callback import CallbackEnv
@@ -59,17 +58,6 @@ class TuneReportCheckpointCallback(Boosting):
 
 RayTrainReportCallback = TuneReportCheckpointCallback
 """Its name in `ray.train.lightgbm`."""
-
-
-class LightGBMTrainer(BoostingTrainer):
-    """Trains with `lightgbm.train` in the process of the trial; see `BoostingTrainer`."""
-
-    _CONFIG = "lightgbm_config"
-
-    @staticmethod
-    def get_model(checkpoint: Checkpoint) -> Booster:
-        """Load the model from a checkpoint of `RayTrainReportCallback`."""
-        return TuneReportCheckpointCallback.get_model(checkpoint)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

@@ -13,18 +13,13 @@ from typing import Any
 from minitune.base.checks import shown
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
-from minitune.integration._metrics import Wanted, names_wanted, report_saved
+from minitune.integration._metrics import Wanted, names_wanted
 from minitune.trainable.session import checkpoint_dir, report
-from minitune.trainers import get_device
 
 try:
     from lightning.pytorch import Callback
-    from lightning.pytorch.plugins.environments import LightningEnvironment
-    from lightning.pytorch.strategies import DDPStrategy
 except ModuleNotFoundError:  # its older name
     from pytorch_lightning import Callback
-    from pytorch_lightning.plugins.environments import LightningEnvironment
-    from pytorch_lightning.strategies import DDPStrategy
 
 
 class TuneCallback(Callback):
@@ -117,42 +112,3 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
     def __init__(self, metrics: Wanted = None, on: str | Sequence[str] = "validation_end"):
         super().__init__(metrics, save_checkpoints=False, on=on)
-
-
-class RayTrainReportCallback(Callback):
-    """Reports all logged metrics, with a checkpoint, at the end of each training epoch; pass it in `callbacks`.
-
-    The metrics also have the numbers `epoch` and `step`.
-    """
-
-    CHECKPOINT_NAME = "checkpoint.ckpt"
-
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Report; called by Lightning."""
-        metrics = {name: value.item() for name, value in trainer.callback_metrics.items()}
-        metrics["epoch"] = trainer.current_epoch
-        metrics["step"] = trainer.global_step
-        report_saved(metrics, self.CHECKPOINT_NAME, trainer.save_checkpoint)
-
-
-class RayLightningEnvironment(LightningEnvironment):
-    """The surroundings of a Lightning `Trainer` in a `TorchTrainer`: a group of one process."""
-
-    @property
-    def creates_processes_externally(self) -> bool:
-        """True: Lightning starts no processes."""
-        return True
-
-
-class RayDDPStrategy(DDPStrategy):
-    """Lightning's strategy for several processes, in one, on the device of the trial."""
-
-    @property
-    def root_device(self) -> Any:
-        """The device of the trial."""
-        return get_device()
-
-
-def prepare_trainer(trainer: Any) -> Any:
-    """Return the Lightning `Trainer`, which needs no preparation in one process."""
-    return trainer

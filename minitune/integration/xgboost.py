@@ -12,7 +12,6 @@ from xgboost.callback import TrainingCallback
 
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
-from minitune.trainers import BoostingTrainer
 
 
 @dataclass(eq=False)
@@ -80,17 +79,6 @@ class TuneReportCheckpointCallback(Boosting, TrainingCallback):
 
 RayTrainReportCallback = TuneReportCheckpointCallback
 """Its name in `ray.train.xgboost`."""
-
-
-class XGBoostTrainer(BoostingTrainer):
-    """Trains with `xgboost.train` in the process of the trial; see `BoostingTrainer`."""
-
-    _CONFIG = "xgboost_config"
-
-    @staticmethod
-    def get_model(checkpoint: Checkpoint) -> Booster:
-        """Load the model from a checkpoint of `RayTrainReportCallback`."""
-        return TuneReportCheckpointCallback.get_model(checkpoint)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from minitune._alias import PACKAGE, listing, submodules
+from minitune.base.lazy import PACKAGE, listing, submodules
 from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback

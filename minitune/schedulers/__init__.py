@@ -25,8 +25,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune._alias import listing, submodules
 from minitune.base.checks import did_you_mean, made_with, shown
+from minitune.base.lazy import listing, submodules
 from minitune.experiment.decision import Decision
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minitune._alias import listing, submodules
+from minitune.base.lazy import listing, submodules
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.by_name import HOMES, create_searcher
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator

@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
-from minitune._alias import NOT_HERE
 from minitune.base.checks import did_you_mean, made_with, of_class, shown
+from minitune.base.lazy import instead_of
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
@@ -32,20 +32,18 @@ _BY_NAME = {
 HOMES = {kind: module for module, _, kind in (one.partition(":") for one in _BY_NAME.values())}
 """The module of each class."""
 
-_OUT = {name.removeprefix("search."): instead for name, instead in NOT_HERE.items() if name.startswith("search.")}
-"""Names of Ray Tune that are not supported, and what to use instead."""
-
 
 def check_searcher_name(search_alg: Any) -> str:
     """The name of a searcher as it is known here, in lower case."""
     name = ""
     if isinstance(search_alg, str):
         name = search_alg.lower()
-    if name in _OUT:
-        raise ValueError(
-            f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {_OUT[name]}"
-        )
     if name not in _BY_NAME:
+        instead = instead_of(f"{__package__}.{name}") if name else None
+        if instead is not None:
+            raise ValueError(
+                f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {instead}"
+            )
         raise ValueError(
             f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
             f"{did_you_mean(name, _BY_NAME)}; pass others as an object, such as one of your own subclass of "

@@ -15,6 +15,7 @@ from copy import copy
 from typing import Any
 
 from minitune.base.checks import is_whole, require, shown
+from minitune.base.lazy import submodules
 from minitune.base.numbers import known_number
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
 from minitune.search.foreign import (
@@ -456,3 +457,9 @@ class OptunaSearch(LibrarySearcher):
         if isinstance(names, str):
             names = [names]
         return [(str(name), mode) for name, mode in zip(names, modes, strict=False) if mode != "obs"]
+
+
+__path__: list[str] = []
+"""Ray has a module below this one, which is this one."""
+
+__getattr__ = submodules(__name__)

@@ -29,7 +29,7 @@ def _require_scikit_learn() -> None:
 
 _require_scikit_learn()
 
-from minitune._alias import listing  # noqa: E402
+from minitune.base.lazy import listing  # noqa: E402
 from minitune.sklearn.search_cv import TuneSearchCV  # noqa: E402  # only now it is known that this can be imported
 
 __all__ = ["TuneSearchCV"]

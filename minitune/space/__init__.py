@@ -15,7 +15,7 @@ into the space, and `complete_config` draws the rest: a grid's value by the vari
 with this position's own generator, and then the functions of `sample_from`.
 """
 
-from minitune._alias import listing
+from minitune.base.lazy import listing
 from minitune.space.domains import *  # noqa: F403 - these names are those of `__all__`
 from minitune.space.domains import __all__ as __all__
 

@@ -7,7 +7,7 @@ the run does (`stop_all()`).
 
 from __future__ import annotations
 
-from minitune._alias import listing
+from minitune.base.lazy import listing, submodules
 from minitune.stopper.stopper import (
     CombinedStopper,
     DictStopper,
@@ -35,3 +35,4 @@ __all__ = [
 ]
 
 __dir__ = listing(__all__)
+__getattr__ = submodules(__name__)

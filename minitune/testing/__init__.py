@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minitune._alias import listing, submodules
+from minitune.base.lazy import listing, submodules
 
 if TYPE_CHECKING:
     from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract

@@ -7,7 +7,7 @@ driver; `old_forms` are those of earlier versions of Ray Tune. `program` is a tr
 `command_line` finds its parameters, and `printed` the reports in its output.
 """
 
-from minitune._alias import listing
+from minitune.base.lazy import listing, submodules
 from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function
 from minitune.trainable.session import get_checkpoint, report
 from minitune.trainable.trainable import Trainable, TrainingResult
@@ -26,3 +26,4 @@ __all__ = [
 ]
 
 __dir__ = listing(__all__)
+__getattr__ = submodules(__name__)

@@ -4,7 +4,7 @@
 checks values and flattens lists.
 """
 
-from minitune._alias import listing
+from minitune.base.lazy import listing, submodules
 from minitune.record.layout import date_text as date_str
 from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, warn_if_slow
 from minitune.utils.for_searchers import is_nan, is_nan_or_inf, unflatten_list_dict
@@ -26,3 +26,4 @@ __all__ = [
 ]
 
 __dir__ = listing(__all__)
+__getattr__ = submodules(__name__)

@@ -12,7 +12,7 @@ Examples:
 
 from __future__ import annotations
 
-from minitune._alias import listing
+from minitune.base.lazy import listing
 from minitune.visualization.history import RunHistory
 from minitune.visualization.importances import Importances, get_param_importances
 from minitune.visualization.page import write_report

@@ -1,6 +1,7 @@
 """The switch after which `import ray` means minitune, in programs of their own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_the_switch_is_undone_by_one_call_and_can_be_turned_on_again(tmp_path):
         ),
         ("import ray.data", "No module named 'ray.data': minitune has no data sets"),
         ("from ray import data", "'minitune.data': minitune has no data sets"),
-        ("from ray.train.huggingface import TransformersTrainer", "'TransformersTrainer' from 'minitune.trainers'"),
+        ("from ray.train.huggingface import TransformersTrainer", "'TransformersTrainer' from 'minitune.ray.trainers'"),
         ("from ray.train.horovod import HorovodTrainer", "minitune has no distributed training"),
         ("import ray; ray.remote", "'remote': minitune has no tasks and actors"),
         ("import ray.nonsense", "ModuleNotFoundError: No module named 'ray.nonsense'"),
@@ -128,10 +129,22 @@ def test_a_run_on_a_cluster_wants_ray_itself(tmp_path):
 
 
 def test_the_metadata_and_the_module_have_one_version():
-    directory = Path(minitune.__file__).parent / "as_ray" / "stand_in"
+    directory = Path(minitune.__file__).parent / "ray" / "stand_in"
     assert [path.name for path in directory.glob("*.dist-info")] == [f"ray-{minitune.ray.__version__}.dist-info"]
     text = (directory / f"ray-{minitune.ray.__version__}.dist-info" / "METADATA").read_text()
     assert f"\nVersion: {minitune.ray.__version__}\n" in text
+
+
+def test_without_the_folder_of_ray_minitune_tunes(tmp_path):
+    package = Path(minitune.__file__).parent
+    shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("ray", "as_ray.py", "docs"))
+    done = python(SCRIPTS / "tunes_without.py", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert done.stdout.splitlines() == [
+        "{'x': 1}",
+        "2",
+        "False AsyncHyperBandScheduler",
+        "No module named 'minitune.tune'",
+    ]
 
 
 def test_domains_have_the_types_of_their_values_as_objects():

@@ -11,6 +11,7 @@ import pytest
 from kit import fit, stand_ins
 
 from minitune.integration._metrics import Boosting
+from minitune.ray.trainers import LightGBMTrainer, XGBoostTrainer
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_callback_chooses_the_file_of_the_model(library):
 @both
 def test_a_trainer_of_a_library_trains_with_its_callback(library):
     with stand_ins(library.libraries, library.name) as module:
-        trainer = next(value for name, value in vars(module).items() if name in ("LightGBMTrainer", "XGBoostTrainer"))
+        trainer = {"lightgbm": LightGBMTrainer, "xgboost": XGBoostTrainer}[library.name.rpartition(".")[2]]
         (result,) = fit(trainer(lambda: library.train(module.RayTrainReportCallback(), 3)))
         assert os.listdir(result.checkpoint.path) == [library.saved_as]
         assert trainer.get_model(result.checkpoint).rounds == 3

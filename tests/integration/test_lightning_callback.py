@@ -10,6 +10,7 @@ from kit import fit, stand_ins
 from minitune import report
 
 NAME = "minitune.integration.pytorch_lightning"
+OF_RAY = "minitune.ray.lightning"
 
 
 class Callback:
@@ -40,16 +41,24 @@ def _metrics(loss):
     return {"val_loss": SimpleNamespace(item=lambda: loss)}
 
 
+LIGHTNING = {
+    "lightning": {},
+    "lightning.pytorch": {"Callback": Callback},
+    "lightning.pytorch.plugins": {},
+    "lightning.pytorch.plugins.environments": {"LightningEnvironment": object},
+    "lightning.pytorch.strategies": {"DDPStrategy": object},
+}
+
+
 @pytest.fixture
 def module():
-    libraries = {
-        "lightning": {},
-        "lightning.pytorch": {"Callback": Callback},
-        "lightning.pytorch.plugins": {},
-        "lightning.pytorch.plugins.environments": {"LightningEnvironment": object},
-        "lightning.pytorch.strategies": {"DDPStrategy": object},
-    }
-    with stand_ins(libraries, NAME) as module:
+    with stand_ins(LIGHTNING, NAME) as module:
+        yield module
+
+
+@pytest.fixture
+def of_ray():
+    with stand_ins(LIGHTNING, OF_RAY) as module:
         yield module
 
 
@@ -109,9 +118,9 @@ def test_a_subclass_reports_with_the_methods_of_ray_tune(module):
     assert (result.metrics["count"], result.checkpoint) == (2, None)
 
 
-def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(module):
+def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(of_ray):
     def train(config):
-        callback = module.RayTrainReportCallback()
+        callback = of_ray.RayTrainReportCallback()
         trainer = Trainer(callback)
         for epoch in range(2):
             trainer.current_epoch, trainer.global_step = epoch, 10 * epoch
@@ -136,10 +145,10 @@ def test_a_callback_that_only_reports_saves_no_checkpoint(module):
     assert (result.metrics["loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 2, None)
 
 
-def test_in_a_trial_lightning_starts_no_processes_and_uses_the_device_of_the_trial(module):
-    assert module.RayLightningEnvironment().creates_processes_externally
+def test_in_a_trial_lightning_starts_no_processes_and_uses_the_device_of_the_trial(of_ray):
+    assert of_ray.RayLightningEnvironment().creates_processes_externally
     torch = {"cuda": SimpleNamespace(is_available=lambda: True), "device": str}
     with stand_ins({"torch": torch}):
-        assert module.RayDDPStrategy().root_device == "cuda:0"
+        assert of_ray.RayDDPStrategy().root_device == "cuda:0"
     trainer = object()
-    assert module.prepare_trainer(trainer) is trainer
+    assert of_ray.prepare_trainer(trainer) is trainer

@@ -10,7 +10,7 @@ import pytest
 from kit import stand_ins
 
 from minitune import Checkpoint
-from minitune.legacy.model_checkpoints import (
+from minitune.ray.legacy.model_checkpoints import (
     LightGBMCheckpoint,
     TensorflowCheckpoint,
     TorchCheckpoint,
@@ -137,7 +137,7 @@ class RandomState(Generator):
 
 def test_a_generator_of_old_has_the_methods_of_the_new_one():
     random = SimpleNamespace(RandomState=RandomState, default_rng=lambda seed: Generator(seed, "integers", "random"))
-    with stand_ins({"numpy": {"random": random}}, "minitune.legacy.random_state") as module:
+    with stand_ins({"numpy": {"random": random}}, "minitune.ray.legacy.random_state") as module:
         kind = module._BackwardsCompatibleNumpyRng
         new = kind(7)
         assert (new.legacy_rng, new.seed, new.integers(3), new.random()) == (False, 7, ("integers", 3), ("random",))
@@ -151,7 +151,7 @@ def test_a_generator_of_old_has_the_methods_of_the_new_one():
 
 
 def test_verbosities_of_ray_tune_have_names_and_no_effect(caplog):
-    module = importlib.import_module("minitune.legacy.verbosity")
+    module = importlib.import_module("minitune.ray.legacy.verbosity")
     assert [module.get_air_verbosity(number) for number in (0, 1, 2)] == list(module.AirVerbosity)
     assert [module.get_air_verbosity(other) for other in (-1, 3, None, "1")] == [None] * 4
     assert [kind.value for kind in module.Verbosity] == [0, 1, 2, 3]

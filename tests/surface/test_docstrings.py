@@ -16,7 +16,7 @@ PACKAGE = Path(minitune.__file__).parent
 NEEDS_A_PACKAGE = (
     "minitune.examples.",
     "minitune.integration.",
-    "minitune.legacy.",
+    "minitune.ray.",
     "minitune.sklearn",
     "minitune.search.",
 )

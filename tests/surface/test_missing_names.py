@@ -8,7 +8,7 @@ from kit import fit
 
 import minitune
 from minitune import ExperimentAnalysis, Result
-from minitune._alias import HintFinder
+from minitune.base.lazy import Missing
 
 MODULES = [
     ("minitune", "PopulationBasedTraining", ": it is minitune.schedulers.PopulationBasedTraining"),
@@ -100,7 +100,7 @@ def test_a_package_with_a_similar_name_is_left_alone():
     with pytest.raises(ModuleNotFoundError) as caught:
         exec("import minitune_plugins.Tuner")
     assert caught.value.name == "minitune_plugins"
-    assert HintFinder().find_spec("minitune_plugins.Tuner") is None
+    assert Missing().find_spec("minitune_plugins.Tuner") is None
 
 
 def test_a_grid_and_its_results_are_pickled_as_before(grid):

@@ -10,8 +10,8 @@ import minitune.as_ray  # isort: skip  # before Ray
 import ray.tune
 
 minitune.as_ray.turn_on()
-assert sys.path.count(minitune.as_ray._DIRECTORY) == 1
-assert os.environ["PYTHONPATH"].count(minitune.as_ray._DIRECTORY) == 1
+assert sys.path.count(minitune.ray.switch.DIRECTORY) == 1
+assert os.environ["PYTHONPATH"].count(minitune.ray.switch.DIRECTORY) == 1
 tune = ray.tune
 minitune.as_ray.undo()
 assert (dict(os.environ), sys.path) == before

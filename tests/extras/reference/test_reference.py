@@ -10,7 +10,7 @@ from pathlib import Path
 
 import minitune
 from minitune import integration, schedulers, search, sklearn, stopper, visualization
-from minitune._alias import MOVED
+from minitune.ray.names import MOVED
 
 ROOT = Path(__file__).resolve().parents[3]
 

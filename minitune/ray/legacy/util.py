@@ -4,7 +4,7 @@
 
 from collections.abc import Hashable
 
-from minitune.legacy.annotations import Deprecated, DeveloperAPI, PublicAPI
+from minitune.ray.legacy.annotations import Deprecated, DeveloperAPI, PublicAPI
 
 __all__ = ["Deprecated", "DeveloperAPI", "PublicAPI", "log_once"]
 

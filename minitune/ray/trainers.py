@@ -3,8 +3,7 @@
 A trainer is a function trainable with resources, so `Tuner` and `run` take it. In its `train_loop_per_worker`,
 `report`, `get_checkpoint` and `get_context` are those of the trial.
 
-The trainers of XGBoost and LightGBM stand beside the callbacks of these libraries. No training library is imported
-before it is used.
+No training library is imported before it is used.
 """
 
 from __future__ import annotations
@@ -465,3 +464,29 @@ class BoostingTrainer(DataParallelTrainer):
         group = settings.pop(self._CONFIG, None)
         require(group is None, f"{self._CONFIG}: None, with one worker", group)
         super().__init__(train_loop_per_worker, **settings)
+
+
+class XGBoostTrainer(BoostingTrainer):
+    """Trains with `xgboost.train` in the process of the trial; see `BoostingTrainer`."""
+
+    _CONFIG = "xgboost_config"
+
+    @staticmethod
+    def get_model(checkpoint: Checkpoint) -> Any:
+        """Load the `xgboost.Booster` from a checkpoint of `RayTrainReportCallback`."""
+        from minitune.integration.xgboost import TuneReportCheckpointCallback
+
+        return TuneReportCheckpointCallback.get_model(checkpoint)
+
+
+class LightGBMTrainer(BoostingTrainer):
+    """Trains with `lightgbm.train` in the process of the trial; see `BoostingTrainer`."""
+
+    _CONFIG = "lightgbm_config"
+
+    @staticmethod
+    def get_model(checkpoint: Checkpoint) -> Any:
+        """Load the `lightgbm.Booster` from a checkpoint of `RayTrainReportCallback`."""
+        from minitune.integration.lightgbm import TuneReportCheckpointCallback
+
+        return TuneReportCheckpointCallback.get_model(checkpoint)

@@ -1,8 +1,9 @@
 """The switch after which `import ray` means this package, for libraries and scripts that tune with Ray.
 
-`import minitune.as_ray` turns it on, `undo()` turns it off. The directory `stand_in` holds a package `ray` that is
-`minitune.ray`, and the metadata of a distribution `ray`. The switch puts this directory on `sys.path`, where the import
-system, `importlib.metadata` and `pip` all find it, and on `PYTHONPATH`, for the programs that this process starts.
+`import minitune.as_ray` calls `turn_on()`, `undo()` turns it off. The directory `stand_in` holds a package `ray` that
+is `minitune.ray`, and the metadata of a distribution `ray`. The switch puts this directory on `sys.path`, where the
+import system, `importlib.metadata` and `pip` all find it, and on `PYTHONPATH`, for the programs that this process
+starts.
 Workers of trials have the driver's `sys.path`.
 """
 
@@ -13,11 +14,11 @@ import logging
 import os
 import sys
 
-from minitune._alias import RAY
+from minitune.ray.names import RAY
 
 logger = logging.getLogger("minitune")
 
-_DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stand_in")
+DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stand_in")
 _PYTHONPATH = "PYTHONPATH"
 _VARIABLE = "MINITUNE_AS_RAY"
 
@@ -25,7 +26,7 @@ _VARIABLE = "MINITUNE_AS_RAY"
 def turn_on() -> None:
     """Let `import ray`, and the imports of the modules below it, mean this package, here and in new child processes.
 
-    The import of this module has already called it. A second call does nothing. If Ray itself is installed, a warning
+    A second call does nothing. If Ray itself is installed, a warning
     says that the program does not use it.
 
     Raises:
@@ -37,13 +38,13 @@ def turn_on() -> None:
             f"ray is already imported, from {getattr(loaded, '__file__', None)}: import minitune.as_ray before the "
             "first import of ray, also before the libraries that import it"
         )
-    if _DIRECTORY not in sys.path:
+    if DIRECTORY not in sys.path:
         installed = importlib.machinery.PathFinder.find_spec(RAY)
         # Behind the script's directory, where the interpreter puts the entries of PYTHONPATH.
-        sys.path.insert(1, _DIRECTORY)
+        sys.path.insert(1, DIRECTORY)
         found = importlib.machinery.PathFinder.find_spec(RAY)
-        if found is None or not str(found.origin).startswith(_DIRECTORY):
-            sys.path.remove(_DIRECTORY)
+        if found is None or not str(found.origin).startswith(DIRECTORY):
+            sys.path.remove(DIRECTORY)
             raise ImportError(f"{found and found.origin} takes the place of ray: rename it to use minitune.as_ray")
         if installed is not None and installed.origin is not None:
             logger.warning(
@@ -51,8 +52,8 @@ def turn_on() -> None:
                 os.path.dirname(installed.origin),
             )
     entries = _entries()
-    if _DIRECTORY not in entries:
-        os.environ[_PYTHONPATH] = os.pathsep.join([_DIRECTORY, *entries])
+    if DIRECTORY not in entries:
+        os.environ[_PYTHONPATH] = os.pathsep.join([DIRECTORY, *entries])
 
 
 def undo() -> None:
@@ -63,8 +64,8 @@ def undo() -> None:
     for name in list(sys.modules):
         if name == RAY or name.startswith(f"{RAY}."):
             del sys.modules[name]
-    sys.path[:] = [entry for entry in sys.path if entry != _DIRECTORY]
-    others = [entry for entry in _entries() if entry != _DIRECTORY]
+    sys.path[:] = [entry for entry in sys.path if entry != DIRECTORY]
+    others = [entry for entry in _entries() if entry != DIRECTORY]
     if others:
         os.environ[_PYTHONPATH] = os.pathsep.join(others)
     else:
@@ -79,8 +80,5 @@ def _entries() -> list[str]:
 
 def _is_ours(module: object) -> bool:
     """Whether it is `minitune.ray`, or the package that is about to give its place to it."""
-    is_stand_in = str(getattr(module, "__file__", "")).startswith(_DIRECTORY)
+    is_stand_in = str(getattr(module, "__file__", "")).startswith(DIRECTORY)
     return is_stand_in or module is sys.modules.get(f"minitune.{RAY}")
-
-
-turn_on()

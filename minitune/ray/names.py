@@ -1,31 +1,27 @@
-"""One import finder that maps Ray's import paths to the modules of this package.
+"""Ray's import paths and names, and where they lead here.
 
 `minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`.
 Some modules have another name here than in Ray (`MOVED`). An alias is the same module object under a second name: a
-copy would break `isinstance` and pickle. So the finder gives the import system the real module, and undoes its changes
-to it.
-
-A file that has aliases or left-out names below it looks like a package, and has a `__getattr__` (`_make_parent`).
+copy would break `isinstance` and pickle. So `AliasLoader` gives the import system the real module, and undoes its
+changes to it. A file that is imported by an alias gets an empty path, since Ray may have modules below it.
 
 Importing a name of Ray that is left out (`NOT_HERE`) raises an error with the way out. Names of older versions
-(`OLD_NAMES`) are in `minitune.legacy`, loaded on first use.
+(`OLD_NAMES`) are in `minitune.ray.legacy`, loaded on first use.
 
-Every `import minitune` loads this module.
+`minitune.base.lazy` asks this module about names that Python does not find.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
+from minitune.base.lazy import PACKAGE, LeftOutError, submodules
 
-
-PACKAGE = "minitune"
 _PREFIX = f"{PACKAGE}."
 
 NAMESPACES = ("tune", "train", "air")
@@ -38,28 +34,29 @@ MOVED = {
     "constants": "minitune.result",
     "air.result": "minitune.result_grid",
     "async_hyperband": "minitune.schedulers.async_hyperband",
-    "base_trainer": "minitune.trainers",
+    "base_trainer": "minitune.ray.trainers",
     "cloudpickle": "cloudpickle",
-    "data_parallel_trainer": "minitune.trainers",
+    "data_parallel_trainer": "minitune.ray.trainers",
     "exceptions": "minitune.error",
     "execution": "minitune.driver",
     "execution.placement_groups": "minitune.resources",
     "execution.tune_controller": "minitune.driver.tune_controller",
     "experiment.experiment": "minitune.driver.experiment_spec",
-    "experimental": "minitune.legacy",
-    "experimental.output": "minitune.legacy.verbosity",
+    "experimental": "minitune.ray.legacy",
+    "experimental.output": "minitune.ray.legacy.verbosity",
     "execution.trial_runner": "minitune.driver.tune_controller",
     "function_runner": "minitune.trainable.function_runner",
-    "huggingface": "minitune.trainers",
+    "huggingface": "minitune.ray.trainers",
     "huggingface.transformers": "minitune.integration.transformers",
     "hyperband": "minitune.schedulers.hyperband",
     "hyperband_scheduler": "minitune.schedulers.hyperband",
     "integration.aim": "minitune.contrib.aim",
     "integration.comet": "minitune.contrib.comet",
+    "integration.ray_train": "minitune.ray.in_trial",
     "integrations": "minitune.integration",
     "integrations.*": "minitune.integration.*",
     "lightgbm": "minitune.integration.lightgbm",
-    "lightning": "minitune.integration.pytorch_lightning",
+    "lightning": "minitune.ray.lightning",
     "logger.aim": "minitune.contrib.aim",
     "logger.comet": "minitune.contrib.comet",
     "logger.mlflow": "minitune.integration.mlflow",
@@ -67,7 +64,7 @@ MOVED = {
     "median_stopping_rule": "minitune.schedulers.median_stopping_rule",
     "pbt": "minitune.schedulers.pbt",
     "progress_reporter": "minitune.output.live_reporter",
-    "runtime_env": "minitune.legacy.keywords",
+    "runtime_env": "minitune.ray.legacy.keywords",
     "sample": "minitune.space.domains",
     "scheduler": "minitune.schedulers",
     "schedulers.hb_bohb": "minitune.schedulers.hyperband",
@@ -96,12 +93,12 @@ MOVED = {
     "stopper.timeout": "minitune.stopper.stopper",
     "stopper.trial_plateau": "minitune.stopper.stopper",
     "syncer": "minitune.config",
-    "tensorflow": "minitune.trainers",
+    "tensorflow": "minitune.ray.trainers",
     "tensorflow.keras": "minitune.integration.keras",
-    "torch": "minitune.trainers",
-    "torch.config": "minitune.trainers",
-    "torch.torch_trainer": "minitune.trainers",
-    "torch.torch_checkpoint": "minitune.legacy.model_checkpoints",
+    "torch": "minitune.ray.trainers",
+    "torch.config": "minitune.ray.trainers",
+    "torch.torch_trainer": "minitune.ray.trainers",
+    "torch.torch_checkpoint": "minitune.ray.legacy.model_checkpoints",
     "trial": "minitune.experiment.trial",
     "trial_runner": "minitune.driver.tune_controller",
     "trial_scheduler": "minitune.schedulers.trial_scheduler",
@@ -109,18 +106,18 @@ MOVED = {
     "trainable.trainable_fn_utils": "minitune.trainable.session",
     "tune.tune": "minitune",
     "tune.util": "minitune.utils",
-    "util": "minitune.legacy.util",
-    "util.annotations": "minitune.legacy.annotations",
-    "util.debug": "minitune.legacy.util",
-    "v2": "minitune.trainers",
-    "v2.api": "minitune.trainers",
+    "util": "minitune.ray.legacy.util",
+    "util.annotations": "minitune.ray.legacy.annotations",
+    "util.debug": "minitune.ray.legacy.util",
+    "v2": "minitune.ray.trainers",
+    "v2.api": "minitune.ray.trainers",
     "v2.api.config": "minitune.config",
-    "v2.api.data_parallel_trainer": "minitune.trainers",
-    "v2.api.exceptions": "minitune.legacy.train",
-    "v2.api.report_config": "minitune.legacy.train",
+    "v2.api.data_parallel_trainer": "minitune.ray.trainers",
+    "v2.api.exceptions": "minitune.ray.legacy.train",
+    "v2.api.report_config": "minitune.ray.legacy.train",
     "variant_generator": "minitune.space.variants",
     "xgboost": "minitune.integration.xgboost",
-    "utils.log": "minitune.legacy.verbosity",
+    "utils.log": "minitune.ray.legacy.verbosity",
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
@@ -133,22 +130,28 @@ In a row `a.*`, both stars stand for the name of a module directly below `a`.
 
 OLD_NAMES = {
     "minitune": {
-        "CheckpointUploadMode": "train",
-        "ControllerError": "train",
-        "TrainingFailedError": "train",
-        "TrainingResult": "trainables",
-        "WorkerGroupError": "train",
-        "function": "keywords",
-        "is_session_enabled": "trainables",
+        "CheckpointUploadMode": "legacy.train",
+        "ControllerError": "legacy.train",
+        "TrainingFailedError": "legacy.train",
+        "TrainingResult": "legacy.trainables",
+        "WorkerGroupError": "legacy.train",
+        "function": "legacy.keywords",
+        "is_session_enabled": "legacy.trainables",
     },
-    "minitune.experiment.trial": {"ExportFormat": "trainables"},
-    "minitune.space.domains": {"_BackwardsCompatibleNumpyRng": "random_state"},
-    "minitune.integration.lightgbm": {"LightGBMCheckpoint": "model_checkpoints"},
-    "minitune.integration.xgboost": {"XGBoostCheckpoint": "model_checkpoints"},
-    "minitune.trainers": dict.fromkeys(("TensorflowCheckpoint", "TorchCheckpoint"), "model_checkpoints"),
-    "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
+    "minitune.experiment.trial": {"ExportFormat": "legacy.trainables"},
+    "minitune.space.domains": {"_BackwardsCompatibleNumpyRng": "legacy.random_state"},
+    "minitune.integration.lightgbm": {
+        "LightGBMCheckpoint": "legacy.model_checkpoints",
+        "LightGBMTrainer": "trainers",
+    },
+    "minitune.integration.xgboost": {
+        "XGBoostCheckpoint": "legacy.model_checkpoints",
+        "XGBoostTrainer": "trainers",
+    },
+    "minitune.ray.trainers": dict.fromkeys(("TensorflowCheckpoint", "TorchCheckpoint"), "legacy.model_checkpoints"),
+    "minitune.result": {"DEFAULT_RESULTS_DIR": "legacy.keywords"},
 }
-"""For each module, names that only scripts for Ray use, and the module of `minitune.legacy` that defines them."""
+"""For each module, names that only scripts for Ray use, and the module of `minitune.ray` that defines them."""
 
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
@@ -299,26 +302,12 @@ _MOVED = _by_names_here(MOVED)
 _NOT_HERE = {**_by_names_here(NOT_HERE), **{_here(path): instead for path, instead in NOT_HERE.items()}}
 
 
-def _parents() -> set[str]:
-    """The modules of this package that the finder asks for names below them."""
-    found = {f"{PACKAGE}.{RAY}", *OLD_NAMES}
-    for path in (*MOVED, *NOT_HERE):
-        head, _, rest = path.partition(".")
-        parent, _, _ = (rest if head in NAMESPACES else path).rpartition(".")
-        if parent:
-            found.add(_PREFIX + _here(parent))
-    return found
-
-
-_PARENTS = _parents()
-
-
 def real_name(name: str) -> str | None:
     """The real name of an aliased module of this package; None if `name` is no alias."""
     path = name.removeprefix(_PREFIX)
     head, _, rest = path.partition(".")
     if head == RAY and rest:
-        return real_name(f"{_PREFIX}{rest}") or f"{_PREFIX}{rest}"
+        return _moved(path) or real_name(f"{_PREFIX}{rest}") or f"{_PREFIX}{rest}"
     if head not in NAMESPACES:
         return _moved(path)
     return _moved(path) or _moved(rest) or (f"{PACKAGE}.{rest}" if rest else PACKAGE)
@@ -338,85 +327,44 @@ def _moved(path: str) -> str | None:
     return real
 
 
-class AliasFinder:
-    """Finds modules under Ray's names. It must be the first finder.
+def find(name: str) -> ModuleSpec | None:
+    """The spec that makes `name`, below `minitune` or `ray`, an alias of a module; None if Ray has no such name.
 
-    `minitune.tune` has this package's `__path__`, where Python's own finder would find and load `schedulers` a second
-    time.
+    Raises:
+        LeftOutError: If `NOT_HERE` says what to do instead.
     """
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The spec that makes `name` an alias of a module; see `importlib.abc.MetaPathFinder`.
-
-        Raises:
-            LeftOutError: If Ray has the module and `NOT_HERE` says what to do instead.
-        """
-        inner = name
-        if name.startswith(f"{RAY}."):  # below `ray` itself, which is this package while `minitune.as_ray` is on
-            if sys.modules.get(RAY) is not sys.modules.get(f"{_PREFIX}{RAY}"):
-                return None
-            inner = _PREFIX + name
-        elif not name.startswith(_PREFIX):
-            return None
-        if name in _PARENTS:
-            import importlib.machinery
-
-            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-            if spec is not None:
-                _make_parent(spec)
-            return spec
-        real = real_name(inner)
-        if real is not None:
-            import importlib.machinery
-            import importlib.util
-
-            try:
-                found = importlib.util.find_spec(real)
-            except ModuleNotFoundError:  # its parent does not exist either
-                found = None
-            if found is not None:
-                # AliasLoader is not derived from Loader: importing importlib.abc would slow down every program.
-                loader: Any = AliasLoader(real)
-                is_package = found.submodule_search_locations is not None
-                return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
-        instead = left_out(inner) or left_out(real or inner)
-        if instead is not None:
-            named = name if inner != name else real or name
-            raise LeftOutError(f"No module named {named!r}: {instead}")
-        return None
+    inner = name
+    if not name.startswith(_PREFIX):
+        inner = _PREFIX + name
+    real = real_name(inner)
+    if real is not None:
+        try:
+            found = importlib.util.find_spec(real)
+        except ModuleNotFoundError:  # its parent does not exist either
+            found = None
+        if found is not None:
+            # AliasLoader is not derived from Loader: importing importlib.abc would slow down every program.
+            loader: Any = AliasLoader(real)
+            is_package = found.submodule_search_locations is not None
+            return ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
+    instead = left_out(inner) or left_out(real or inner)
+    if instead is not None:
+        named = name if inner != name else real or name
+        raise LeftOutError(f"No module named {named!r}: {instead}", instead)
+    return None
 
 
-def _make_parent(spec: ModuleSpec) -> None:
-    """Let a module have names below it, as imports and as attributes.
-
-    The import system looks below packages only, so a file gets an empty path.
-    """
-    if spec.submodule_search_locations is None:
-        spec.submodule_search_locations = []
-    loader: Any = spec.loader
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        vars(module).setdefault("__getattr__", submodules(module.__name__))
-
-    loader.exec_module = exec_module
-
-
-class LeftOutError(ModuleNotFoundError):
-    """This package has no such name, although Ray may have it. The text has the way out.
-
-    `name` is None: else `from minitune import rllib` would replace this text by Python's own.
-    """
+def old(module: str, name: str) -> Any:
+    """The value of a name that `OLD_NAMES` has for a module."""
+    return getattr(importlib.import_module(f"{__package__}.{OLD_NAMES[module][name]}"), name)
 
 
 def left_out(name: str) -> str | None:
     """What to do instead of using a left-out name, in the imperative; None if it is none."""
-    whole = name.removeprefix(_PREFIX).removeprefix(f"{RAY}.")
+    here = name.removeprefix(_PREFIX)
+    whole = here.removeprefix(f"{RAY}.")
     head, _, rest = whole.partition(".")
-    for path in (whole, rest if head in NAMESPACES else ""):
+    for path in (here, whole, rest if head in NAMESPACES else ""):
         while path:
             if path in _NOT_HERE:
                 return _NOT_HERE[path]
@@ -438,71 +386,9 @@ class AliasLoader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own `__spec__`, which the import system has replaced."""
+        """Restore the module's own `__spec__`, which the import system has replaced, and let it have names below it."""
         module.__spec__ = self._spec
-
-
-_probed: set[str] = set()
-"""The modules whose import is tried for an attribute: there may be none."""
-
-
-class HintFinder:
-    """Says where a name is. It must be last.
-
-    `from minitune import PopulationBasedTraining` looks for a module of that name, too.
-    """
-
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
-        """Finds nothing; see `importlib.abc.MetaPathFinder`.
-
-        Raises:
-            LeftOutError: If the name is in another module.
-        """
-        package, _, last = name.rpartition(".")
-        if not f"{package}.".startswith(_PREFIX) or last.startswith("_") or name in _probed:
-            return
-        from minitune.base.missing import place_of
-
-        if place := place_of(last):
-            raise LeftOutError(f"cannot import {last!r} from {package!r}: it is {place}")
-
-
-def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """A `__getattr__` for a package, so that `package.module` works without an import of the module."""
-
-    def load(name: str) -> Any:
-        if homes and name in homes:
-            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-        old = OLD_NAMES.get(package, {}).get(name)
-        if old is not None:
-            return getattr(importlib.import_module(f"{PACKAGE}.legacy.{old}"), name)
-        path = f"{package}.{name}"
-        instead = left_out(path) if real_name(path) is None else None
-        if instead is not None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}: {instead}")
-        if not name.startswith("_"):
-            _probed.add(path)
-            try:
-                return importlib.import_module(path)
-            except ModuleNotFoundError as error:
-                if error.name != path:
-                    raise
-            finally:
-                _probed.discard(path)
-        from minitune.base.missing import MissingNameError
-
-        raise MissingNameError(package, name)
-
-    return load
-
-
-def listing(names: Sequence[str]) -> Callable[[], list[str]]:
-    """A `__dir__` for a package: its public names, also those that are not loaded yet."""
-    return lambda: sorted(names)
-
-
-def install() -> None:
-    """Install the finders, once."""
-    if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, AliasFinder())
-        sys.meta_path.append(HintFinder())
+        if module.__name__.startswith(PACKAGE):
+            attributes = vars(module)
+            attributes.setdefault("__path__", [])
+            attributes.setdefault("__getattr__", submodules(module.__name__))

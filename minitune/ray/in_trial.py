@@ -22,7 +22,7 @@ try:
     from ray.train.v2.api.callback import UserCallback
 except ImportError:
 
-    class UserCallback:  # type: ignore[no-redef]
+    class UserCallback:  # type: ignore[no-redef]  # where Ray is missing
         """Stands for the base class of Ray's callbacks where Ray is missing."""
 
 

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from minitune.trainers import TrainingFailedError
+from minitune.ray.trainers import TrainingFailedError
 
 __all__ = ["CheckpointUploadMode", "ControllerError", "TrainingFailedError", "WorkerGroupError"]
 

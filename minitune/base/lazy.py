@@ -1,0 +1,162 @@
+"""Names that are loaded when they are first used, and the one door to the names of Ray.
+
+`minitune.tune`, `minitune.schedulers.pbt.explore` and other names that only Ray has are the matter of `minitune.ray`.
+This module asks it only about names that Python does not find, so a script without them never loads its tables. Without
+the folder `ray`, these names are missing, and nothing else is.
+
+Every `import minitune` loads this module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+PACKAGE = "minitune"
+
+_PREFIX = f"{PACKAGE}."
+_RAY = "ray"
+"""The name of Ray itself, which is this package while `minitune.as_ray` is on."""
+_NAMES = f"{_PREFIX}{_RAY}.names"
+
+_probed: set[str] = set()
+"""The modules whose import is tried for an attribute: there may be none."""
+
+
+class LeftOutError(ModuleNotFoundError):
+    """This package has no such name here. The text has the way out.
+
+    `name` is None: else `from minitune import rllib` would replace this text by Python's own.
+    """
+
+    def __init__(self, text: str, instead: str = ""):
+        super().__init__(text)
+        self.instead = instead
+
+
+class BelowAlias:
+    """Finds what is below a module that has been imported under another name. It must be the first finder.
+
+    `minitune.tune` is this package, so Python's own finder would load `minitune.tune.schedulers` a second time.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module; see `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            LeftOutError: If Ray has the module, and this package has something else.
+        """
+        if not name.startswith((_PREFIX, f"{_RAY}.")):
+            return None
+        parent = name.rpartition(".")[0]
+        module = sys.modules.get(parent)
+        if module is None or module.__name__ == parent or not module.__name__.startswith(PACKAGE):
+            return None
+        return _found_by_ray(name)
+
+
+class Missing:
+    """Finds modules under the names of Ray, and says where other names are. It must be the last finder.
+
+    `from minitune import PopulationBasedTraining` looks for a module of that name, too.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module; see `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            LeftOutError: If the name is in another module, or this package has something else.
+        """
+        if not name.startswith(_PREFIX):
+            return None
+        found = _found_by_ray(name)
+        package, _, last = name.rpartition(".")
+        if found is None and not last.startswith("_") and name not in _probed:
+            from minitune.base.missing import place_of
+
+            if place := place_of(last):
+                raise LeftOutError(f"cannot import {last!r} from {package!r}: it is {place}")
+        return found
+
+
+def _names_of_ray() -> Any:
+    """The module `minitune.ray.names`, or None in a copy of this package without the folder."""
+    try:
+        return importlib.import_module(_NAMES)
+    except ModuleNotFoundError as error:
+        if error.name is None or not _NAMES.startswith(error.name):
+            raise
+        return None
+
+
+def _found_by_ray(name: str) -> ModuleSpec | None:
+    if _NAMES.startswith(name):  # the folder is missing
+        return None
+    names = _names_of_ray()
+    found: ModuleSpec | None = None
+    if names is not None:
+        found = names.find(name)
+    return found
+
+
+def instead_of(path: str) -> str | None:
+    """What to do instead of using a name of Ray that this package has not; None if it is no such name."""
+    names = _names_of_ray()
+    instead: str | None = None
+    if names is not None:
+        instead = names.left_out(path)
+    return instead
+
+
+def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """A `__getattr__` for a package: a name is looked for in its home, among the modules of the package, and in Ray's
+    older versions.
+    """
+
+    def load(name: str) -> Any:
+        if name.startswith("__"):  # Python asks a file for `__path__`
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if homes and name in homes:
+            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        path = f"{package}.{name}"
+        if not name.startswith("_"):
+            _probed.add(path)
+            try:
+                return importlib.import_module(path)
+            except LeftOutError as error:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}: {error.instead}") from None
+            except ModuleNotFoundError as error:
+                if error.name != path:
+                    raise
+            finally:
+                _probed.discard(path)
+        names = _names_of_ray()
+        if names is not None and name in names.OLD_NAMES.get(package, {}):
+            return names.old(package, name)
+        from minitune.base.missing import MissingNameError
+
+        raise MissingNameError(package, name)
+
+    return load
+
+
+def listing(names: Sequence[str]) -> Callable[[], list[str]]:
+    """A `__dir__` for a package: its public names, also those that are not loaded yet."""
+    return lambda: sorted(names)
+
+
+def install() -> None:
+    """Install the finders, once."""
+    if not any(isinstance(finder, Missing) for finder in sys.meta_path):
+        sys.meta_path.insert(0, BelowAlias())
+        sys.meta_path.append(Missing())
