@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -31,43 +30,32 @@ _ARGUMENTS = {CPU: "num_cpus", GPU: "num_gpus", MEMORY: "_memory"}
 _ADDRESS = "RAY_ADDRESS"
 """Ray's variable for the address of a cluster."""
 _BEYOND = 1
-_BEYOND_AUTOSCALED = 16
-"""How many actors may wait in Ray's queue without room; the same if nodes may be added for them. Not measured: Ray
-starts them in its own order, so with more the scheduler chooses less; with fewer, a free place waits for the driver.
+_BEYOND_SLOW = 16
+"""How many actors may wait in Ray's queue without room; the same if one has waited for long, since an autoscaler may
+add nodes for them. Not measured: Ray starts them in its own order, so with more the scheduler chooses less; with fewer,
+a free place waits for the driver.
 """
 _REFRESH_S = 10.0
 """How long the list of nodes is used before it is read again, if there is no room."""
-_TELLS_S = 10.0
-"""Ray's first autoscaler tells within this time after the start of a cluster whether it can add nodes."""
-_PAUSE_S = 0.25
-_DIGITS = 4
-"""How many digits of an amount Ray keeps."""
 
 
 # -- admission ---------------------------------------------------------------------------------------------------------
 class ClusterLedger(Ledger):
     """Counts what the actors of a run hold, of the sum of all nodes; and admits a few more.
 
-    Others may use the cluster, and a request may fit into the sum and into no node, so an actor may have to wait in
-    Ray's queue. Without room, one more may wait there on purpose: its start is the news that a node was added or others
-    have left. With an autoscaler, more may wait, since it adds nodes for those. A request is an error only if no node
-    so far could hold it, and no autoscaler adds others.
-
-    Args:
-        is_own: Whether the cluster was started for this run, and so has no autoscaler.
+    Ray alone decides when an actor gets which node: others may use the cluster, nodes come and go, an autoscaler may
+    add some. So a few more may wait in Ray's queue, and no request is an error. One waits there on purpose: its start
+    is the news that a node was added or others have left.
     """
 
-    def __init__(self, ray: Any, is_own: bool = False):
+    def __init__(self, ray: Any):
         self._ray = ray
         self._requests: dict[str, Resources] = {}  # of all actors, by holder, in order of their admission
         self._beyond: dict[str, Resources] = {}  # of those that are not counted
-        self._node_of: dict[str, str] = {}  # of those that are placed
-        self._slow: set[str] = set()  # those that had no room for long
+        self._placed: set[str] = set()
+        self._slow: set[str] = set()  # those that have waited for long
         self._admitted = ""  # the waiter that may start although there is no room
-        self._is_autoscaled: bool | None = False if is_own else None  # None: not known, or not yet
-        self._asks_until_s = time.monotonic() + _TELLS_S
-        self._seen: dict[str, Node] = {}  # all nodes that this run has known, by id
-        self._has_told_loss = False
+        self._seen: set[str] = set()  # the ids of all nodes that this run has known
         self.refresh()
 
     @property
@@ -80,10 +68,7 @@ class ClusterLedger(Ledger):
         return [node for node in self._ray.nodes() if node["Alive"]]
 
     def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Without room, it looks for new nodes, every `_REFRESH_S` at most.
-
-        If no node could hold the request, it blocks until an autoscaler is known or not.
-        """
+        """See `TrialExecutor.can_start`. Without room, it looks for new nodes, every `_REFRESH_S` at most."""
         if self._fits(request, waiter):
             return True
         # Ray tells of no new nodes, and to ask its head for each trial that waits would be too much for a large run.
@@ -91,36 +76,13 @@ class ClusterLedger(Ledger):
             self.refresh()
             if self._fits(request, waiter):
                 return True
-        problem = why_never(request, self._living)
-        if problem and not why_never(request, list(self._seen.values())):
-            self._tell_loss(request)
-        elif problem and self._is_fixed():
-            raise TuneError(problem)
         if waiter is None:  # a searcher is asked for a trial that waits only if there is nothing else to wait for
             return not self._requests
-        most = _BEYOND_AUTOSCALED if self._is_autoscaled else _BEYOND
-        if len(self._beyond.keys() - self._node_of.keys()) >= most:
+        most = _BEYOND_SLOW if self._slow else _BEYOND
+        if len(self._beyond.keys() - self._placed) >= most:
             return False
         self._admitted = waiter
         return True
-
-    def _is_fixed(self) -> bool:
-        """Whether it is certain that no autoscaler adds nodes. Blocks in a new cluster."""
-        while self._is_autoscaled is None and time.monotonic() < self._asks_until_s:
-            time.sleep(_PAUSE_S)
-            self._is_autoscaled = has_autoscaler(self._ray)
-        return self._is_autoscaled is False
-
-    def _tell_loss(self, request: Resources) -> None:
-        """Warn once that a request waits for a node like one that is gone."""
-        if self._has_told_loss or self._is_autoscaled:
-            return
-        self._has_told_loss = True
-        logger.warning(
-            "a trial (%s) waits: the nodes of the Ray cluster that could hold it are gone. It starts as soon as such a "
-            "node is added; Ctrl-C ends the run, which can be resumed (said once)",
-            amounts_text(request.required_resources),
-        )
 
     def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
         if holder in self._requests:
@@ -135,7 +97,7 @@ class ClusterLedger(Ledger):
     def release(self, holder: str) -> None:
         """An actor has ended, so another one may be counted."""
         del self._requests[holder]
-        self._node_of.pop(holder, None)
+        self._placed.discard(holder)
         self._slow.discard(holder)
         if self._beyond.pop(holder, None) is not None:  # it was not counted
             return
@@ -143,9 +105,9 @@ class ClusterLedger(Ledger):
         for other, request in list(self._beyond.items()):
             self._count_in(other, request)
 
-    def note_node(self, holder: str, node_id: str) -> None:
-        """Ray has placed an actor on a node."""
-        self._node_of[holder] = node_id
+    def note_placed(self, holder: str) -> None:
+        """Ray has placed an actor."""
+        self._placed.add(holder)
         self._slow.discard(holder)
         if holder in self._beyond:  # the news that there is more room
             self.refresh()
@@ -155,43 +117,27 @@ class ClusterLedger(Ledger):
         self._slow.add(holder)
 
     def queued(self) -> set[str]:
-        """The actors in Ray's queue, as far as we know; any other one without a node is about to start."""
-        waiting = {holder: request for holder, request in self._requests.items() if holder not in self._node_of}
-        found = self._slow | (self._beyond.keys() & waiting.keys())
-        if len(found) < len(waiting):
-            placed = [(node_id, self._requests[holder]) for holder, node_id in self._node_of.items()]
-            found |= without_a_node(self._living, placed, waiting)
-        return found
+        """The actors in Ray's queue, as far as we know; any other one that is not placed is about to start."""
+        return (self._slow | self._beyond.keys()) - self._placed
 
     def why_waits(self, holder: str) -> str:
-        """Why an actor has no room for so long; empty if it waits on purpose, or that was said."""
-        self.refresh()
+        """Why an actor that Ray has not placed waits, and what helps; empty if it waits for others of this run."""
         request = self._requests[holder]
-        if why_never(request, self._living):
-            if self._is_autoscaled:
-                return "it waits for the autoscaler to add a node"
-            if why_never(request, list(self._seen.values())):
-                return "no node could hold it, so it waits for one that is added"
-            self._tell_loss(request)
-            return ""
+        if _lacks_node(request, self._living):
+            return "no node has as much. Add one, or ask for less"
         if holder in self._beyond:
             return ""
-        ours: dict[str, float] = {}
-        for other in self._requests.values():
-            for name, amount in other.required_resources.items():
-                ours[name] = ours.get(name, 0.0) + amount
-        reason = reason_of_wait(request, ours, self._ray.cluster_resources(), self._ray.available_resources())
-        if len(request.bundles) > 1:
-            reason += ", or its bundles do not fit on the nodes together"
-        return reason
+        return "others use the cluster, or Ray is slow to start its process, see `ray status`"
+
+    def is_unknown(self, request: Resources) -> bool:
+        """Whether no node has a resource of this name, which may be a typing error."""
+        return any(all(name not in node["Resources"] for node in self._living) for name in request.required_resources)
 
     def refresh(self) -> None:
         """Read the list of nodes, and count again what the actors hold."""
         self._refresh_s = time.monotonic() + _REFRESH_S
-        if self._is_autoscaled is None:
-            self._is_autoscaled = has_autoscaler(self._ray)
         self._living = self.nodes()
-        self._seen.update({node["NodeID"]: node for node in self._living})
+        self._seen.update(node["NodeID"] for node in self._living)
         # A ledger cannot shrink while actors hold what is gone, so it starts again, and counts what still fits.
         super().__init__(*totals_of(self._living))
         self._beyond.clear()
@@ -199,19 +145,20 @@ class ClusterLedger(Ledger):
             self._count_in(holder, request)
 
     def _fits(self, request: Resources, waiter: str | None) -> bool:
+        if _lacks_node(request, self._living):  # for such a request, room in the sum is none
+            return False
         with suppress(TuneError):  # the sum of the nodes has not so much
-            # Also no node may be large enough: for such a request, room in the sum is none.
-            return super().can_acquire(request, waiter) and not why_never(request, self._living)
+            return super().can_acquire(request, waiter)
         return False
 
     def _count_in(self, holder: str, request: Resources) -> Allocation:
-        try:
-            allocation = super().acquire(holder, request)
-        except (RuntimeError, TuneError):
-            self._beyond[holder] = request
-            return Allocation()
-        self._beyond.pop(holder, None)
-        return allocation
+        if not _lacks_node(request, self._living):
+            with suppress(RuntimeError, TuneError):
+                allocation = super().acquire(holder, request)
+                self._beyond.pop(holder, None)
+                return allocation
+        self._beyond[holder] = request
+        return Allocation()
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
@@ -238,128 +185,12 @@ def totals_of(nodes: Sequence[Node]) -> tuple[dict[str, float], list[str]]:
     return totals, devices
 
 
-def why_never(request: Resources, nodes: Sequence[Node]) -> str:
-    """Why the nodes that exist can never meet a request, if that is certain; else empty."""
-    if _could_hold(nodes, request):
-        return ""
-    wanted = f"{request.bundles if len(request.bundles) > 1 else request.bundles[0]} ({request.strategy})"
-    found = [amounts_text(node["Resources"]) for node in nodes]
-    if request.labels:
-        wanted += f" with the labels {request.labels}"
-        found = [f"{text} {node.get('Labels')}" for text, node in zip(found, nodes, strict=True)]
-    return (
-        f"the request {wanted} can never be met: no node, or no set of nodes, of the Ray cluster has as much. The "
-        f"nodes have {'; '.join(found) or 'gone'}. Ask for less, or add nodes to the cluster"
+def _lacks_node(request: Resources, nodes: Sequence[Node]) -> bool:
+    """Whether one of the bundles has no node with each of its amounts."""
+    return any(
+        all(any(node["Resources"].get(name, 0) < amount for name, amount in bundle.items()) for node in nodes)
+        for bundle in request.bundles
     )
-
-
-def _could_hold(nodes: Sequence[Node], request: Resources) -> bool:
-    """Whether nodes without other work could hold a request, not exactly for bundles on one node."""
-    labels = request.labels or [{} for _ in request.bundles]
-    wanted = [(bundle, selector) for bundle, selector in zip(request.bundles, labels, strict=True) if bundle]
-    if request.strategy == "STRICT_PACK" and len(request.bundles) > 1:  # all of them on one node
-        wanted = [(request.required_resources, selector) for selector in labels]
-    # Ray itself decides which bundles fit together. Here, only what is certain counts.
-    if not all(any(_is_able(node, *each) for node in nodes) for each in wanted):
-        return False
-    if request.strategy == "STRICT_SPREAD":
-        able = [[number for number, node in enumerate(nodes) if _is_able(node, *each)] for each in wanted]
-        if not _have_own_nodes(able):
-            return False
-    for name, amount in request.required_resources.items():
-        if sum(node["Resources"].get(name, 0) for node in nodes) < amount:
-            return False
-    return True
-
-
-def _have_own_nodes(able: Sequence[Sequence[int]]) -> bool:
-    """Whether each bundle can have a node of its own: a matching of a bipartite graph."""
-    bundle_on: dict[int, int] = {}  # by node
-
-    def place(bundle: int, tried: set[int]) -> bool:
-        for node in able[bundle]:
-            if node in tried:
-                continue
-            tried.add(node)
-            if node not in bundle_on or place(bundle_on[node], tried):
-                bundle_on[node] = bundle
-                return True
-        return False
-
-    return all(place(bundle, set()) for bundle in range(len(able)))
-
-
-def _is_able(node: Node, bundle: Mapping[str, float], selector: Mapping[str, str]) -> bool:
-    """Whether a node without any other work could hold a bundle."""
-    if any(node["Resources"].get(name, 0) < amount for name, amount in bundle.items()):
-        return False
-    return all(_has_label(node.get("Labels", {}).get(name), wanted) for name, wanted in selector.items())
-
-
-def _has_label(value: str | None, wanted: str) -> bool:
-    """Whether a label has a wanted value, in Ray's language: `a`, `!a`, `in(a,b)` or `!in(a,b)`."""
-    is_negated = wanted.startswith("!")
-    wanted = wanted.removeprefix("!")
-    values = [wanted]
-    if wanted.startswith("in(") and wanted.endswith(")"):
-        values = [one.strip() for one in wanted[len("in(") : -1].split(",")]
-    return (value in values) is not is_negated
-
-
-def without_a_node(
-    nodes: Sequence[Node], placed: Sequence[tuple[str, Resources]], waiting: Mapping[str, Resources]
-) -> set[str]:
-    """Which actors find no node, if each takes the first with room."""
-    # The nodes with what is free of their resources.
-    free = {node["NodeID"]: {**node, "Resources": dict(node["Resources"])} for node in nodes}
-
-    def take(request: Resources, able: Sequence[Node]) -> bool:
-        labels = request.labels or [{} for _ in request.bundles]
-        for bundle, selector in zip(request.bundles, labels, strict=True):
-            node = next((node for node in able if _is_able(node, bundle, selector)), None)
-            if node is None:
-                return False
-            left = node["Resources"]
-            for name, amount in bundle.items():
-                left[name] = round(left[name] - amount, _DIGITS)
-        return True
-
-    for node_id, request in placed:
-        # Only the node of the first bundle is known. The others lie anywhere.
-        if len(request.bundles) > 1:
-            take(request, list(free.values()))
-        elif node_id in free:
-            take(request, [free[node_id]])
-    return {holder for holder, request in waiting.items() if not take(request, list(free.values()))}
-
-
-def reason_of_wait(
-    request: Resources, ours: Mapping[str, float], totals: Mapping[str, float], free: Mapping[str, float]
-) -> str:
-    """Why an actor that nodes could hold has no room yet, as far as the sums of the cluster show."""
-    wanted = request.required_resources
-    if all(free.get(name, 0.0) >= amount for name, amount in wanted.items()):
-        return "Ray has room for it, but is slow to start its process, or still prepares its runtime_env"
-    if any(totals.get(name, 0.0) - free.get(name, 0.0) > ours.get(name, 0.0) + 10**-_DIGITS for name in wanted):
-        return "others use the cluster"
-    return "Ray is slow to start its process, or still prepares its runtime_env, or others use the cluster"
-
-
-def has_autoscaler(ray: Any) -> bool | None:
-    """Whether an autoscaler may add nodes; None if this is not known, or not yet."""
-    # Ray has no public function for this. If this part of Ray changes, the answer is not known.
-    try:
-        get = ray.experimental.internal_kv._internal_kv_get
-        # The second autoscaler sets this flag, also where its provider can add no node: that is not known, then.
-        if get(ray._raylet.GCS_AUTOSCALER_V2_ENABLED_KEY, namespace=ray._raylet.GCS_AUTOSCALER_STATE_NAMESPACE) == b"1":
-            return True
-        # The first one reports the types of nodes, some seconds after its start. Without a configuration, it runs too,
-        # and each node is a type of its own.
-        status = get(ray._private.ray_constants.DEBUG_AUTOSCALING_STATUS)
-        types = json.loads(status)["autoscaler_report"]["node_type_mapping"].values()
-        return any(not name.startswith("node_") for name in types)
-    except Exception:
-        return None
 
 
 def why_died(error: BaseException) -> str:
@@ -410,8 +241,8 @@ def signals_kept() -> Iterator[None]:
             signal.signal(signal.SIGTERM, handler)
 
 
-def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
-    """Connect to a cluster. If no address is given and none runs here, start one on this machine, and return True.
+def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
+    """Connect to a cluster. If no address is given and none runs here, start one on this machine.
 
     Raises:
         ConnectionError: If there is no cluster at the address, or this machine is no node of it.
@@ -427,7 +258,7 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
     with signals_kept():
         try:
             ray.init(address=address or "auto", **quiet)
-            return False
+            return
         except ConnectionError as error:
             # A cluster that was asked for by name must not be replaced by a small one on this machine.
             if named and not is_node:
@@ -449,7 +280,6 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
             amounts["resources"] = own
         logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
         ray.init(address="local", include_dashboard=False, **amounts, **quiet)
-        return True
 
 
 def _has_node() -> bool:

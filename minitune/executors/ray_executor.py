@@ -59,7 +59,7 @@ from minitune.resources import CPU, GPU, MEMORY, Resources
 logger = logging.getLogger("minitune")
 
 _SLOW_S = 30.0
-"""If an actor has no room for this long, a warning says so."""
+"""If an actor has no place for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
 _COLLECT_S = 60.0
@@ -110,8 +110,9 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             )
         refuse_client(ray, address)
         is_connected = ray.is_initialized()
-        is_own = not is_connected and connect(ray, address, machine)
-        self._room = ClusterLedger(ray, is_own)
+        if not is_connected:
+            connect(ray, address, machine)
+        self._room = ClusterLedger(ray)
         # Ray itself ends the actors of a driver that ends without a shutdown.
         super().__init__(self._room, Loop(), lambda: None)
         self._ray: Any = ray
@@ -123,8 +124,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         self._values = RayValues(ray)
         self._landmark: Landmark | None = None
         self._processes: set[RayProcess] = set()  # those that are not dead, also without an actor
-        self._has_told_slow = False
-        self._placed_s = -math.inf  # when an actor was placed, last
+        self._told_waits: set[Resources] = set()  # the requests of which a warning was given
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -234,7 +234,9 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         process.actor = actor
         actor.process = process
         actor.phase = ClusterActorPhase.WAITING
-        process.after(_SLOW_S, lambda: self._tell_slow(actor))
+        if self._room.is_unknown(actor.spec.request):
+            self._tell_wait(actor)
+        process.after(_SLOW_S, lambda: self._note_slow(actor))
         process.ask(
             functools.partial(self._on_placed, process),
             "look",
@@ -282,9 +284,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         process.actor = actor
         actor.process = process
         actor.phase = ClusterActorPhase.STARTING
-        assert process.here is not None
-        self._room.note_node(actor.actor_id, process.here.node_id)
-        self._placed_s = self._loop.time()
+        self._room.note_placed(actor.actor_id)
         self._told.append(Placed(actor.actor_id))
 
     def _on_placed(self, process: RayProcess, delivery: Delivery) -> None:
@@ -369,19 +369,20 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         self._kill(process)
         self._place(actor)
 
-    def _tell_slow(self, actor: ActorOnCluster) -> None:
-        if actor.phase is not ClusterActorPhase.WAITING:
-            return
-        self._room.note_slow(actor.actor_id)
-        actor.process.after(_SLOW_S, lambda: self._tell_slow(actor))  # the reason may change
-        # While others are placed, Ray starts one process after the other.
-        if self._has_told_slow or self._loop.time() - self._placed_s < _SLOW_S:
-            return
+    def _note_slow(self, actor: ActorOnCluster) -> None:
+        if actor.phase is ClusterActorPhase.WAITING:
+            self._room.note_slow(actor.actor_id)
+            self._room.refresh()
+            self._tell_wait(actor, f" for {_SLOW_S:g} s")
+            actor.process.after(_SLOW_S, lambda: self._note_slow(actor))  # the reason may change
+
+    def _tell_wait(self, actor: ActorOnCluster, how_long: str = "") -> None:
+        request = actor.spec.request
         reason = self._room.why_waits(actor.actor_id)
-        if reason:
-            self._has_told_slow = True
-            amounts = amounts_text(actor.spec.request.required_resources)
-            logger.warning("Ray has found no room for a trial (%s) for %g s: %s (said once)", amounts, _SLOW_S, reason)
+        if reason and request not in self._told_waits:
+            self._told_waits.add(request)
+            amounts = amounts_text(request.required_resources)
+            logger.warning("Ray has no place for a trial (%s)%s: %s (said once)", amounts, how_long, reason)
 
     # -- answers -------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class TrialExecutor(Protocol):
                 whose id begins with `<waiter>#`, or `forget`, ends the wait.
 
         Raises:
-            TuneError: If the request can never fit.
+            TuneError: If the request can never fit, and the executor has no queue.
         """
         ...
 

@@ -8,7 +8,7 @@ import pytest
 
 DIFFERENTIAL = Path(__file__).parents[2] / "differential"
 SEEDS = sorted({*range(12)} - {6})
-"""Experiment 6 asks for more CPUs than there are, which each executor says in its own words."""
+"""Experiment 6 asks for more CPUs than there are: an error on this machine, and a wait on a cluster."""
 
 
 @pytest.mark.usefixtures("connection")

@@ -17,7 +17,6 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.commands import cli
-from minitune.error import TuneError
 from minitune.executors import ray_executor
 from minitune.executors.ray_executor import RayTrialExecutor
 from minitune.executors.trial_executor import ActorSpec, Started
@@ -252,11 +251,6 @@ def test_trials_have_the_devices_that_ray_assigns(tmp_path):
     assert {result.metrics["device"] for result in grid} <= {"7", "9"}
 
 
-def test_request_beyond_every_node_is_refused(tmp_path):
-    with pytest.raises(TuneError, match="can never be met"):
-        fit(tune.with_resources(counting, {"cpu": 1000}), tmp_path)
-
-
 class Nothing:
     def __init__(self, host, *, allocation):
         pass
@@ -288,6 +282,11 @@ def test_a_trial_that_waits_on_purpose_is_not_reported(new_executor, monkeypatch
     executor.start(ActorSpec("b#1", Nothing, whole))
     assert not executor.wait(1)
     assert not caplog.records
+
+    executor = new_executor()
+    assert executor.can_start(Resources([{"gadget": 1}]), "d")
+    executor.start(ActorSpec("d#1", Nothing, Resources([{"gadget": 1}])))
+    assert "({gadget: 1}): no node has as much" in caplog.text
 
     executor = new_executor()
     other = ray.remote(num_cpus=8)(object).remote()

@@ -24,7 +24,6 @@ from ray.cluster_utils import Cluster
 
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
-from minitune.error import TuneError
 from minitune.executors import ray_executor
 from minitune.executors.ray_actor import RayActor
 from minitune.executors.ray_executor import RayTrialExecutor
@@ -284,13 +283,6 @@ def test_bundles_and_labels_choose_nodes(tmp_path: Path) -> None:
 
     assert on_two.error is None
     assert {on_far.metrics["node"]} == far
-    for impossible in (
-        Resources([{"CPU": 1}] * 3, "STRICT_SPREAD"),
-        Resources([{"CPU": 2}, {"CPU": 1}], "STRICT_PACK"),
-        Resources([{"CPU": 1}], bundle_label_selector=[{"region": "!far", "zone": "a"}]),
-    ):
-        with pytest.raises(TuneError, match="can never be met"):
-            fit(tune.with_resources(looking, impossible), tmp_path / "impossible")
 
 
 def test_a_trial_of_a_dead_node_continues_on_another_one(tmp_path: Path, two_nodes: Cluster) -> None:
@@ -327,7 +319,7 @@ class AddsNodeWhenWarned(logging.Handler):
         self.heard = []
 
     def emit(self, record):
-        if "are gone" in record.getMessage():
+        if "no node has as much" in record.getMessage():
             self.heard.append(record)
             self.cluster.add_node(num_cpus=1, resources={"seat": 1}, object_store_memory=100 * 2**20)
 
@@ -336,7 +328,7 @@ class AddsNodeWhenWarned(logging.Handler):
 def test_trials_wait_for_a_node_like_the_lost_one(
     tmp_path: Path, two_nodes: Cluster, caplog: pytest.LogCaptureFixture, is_deterministic: bool
 ) -> None:
-    """When the run began, their request could be met. The second trial, in Ray's queue, loses nothing with the node."""
+    """The second trial, in Ray's queue, loses nothing with the node."""
     sigterm = signal.getsignal(signal.SIGTERM)
     lost = two_nodes.add_node(num_cpus=1, resources={"seat": 1}, object_store_memory=100 * 2**20)
     handler = AddsNodeWhenWarned(two_nodes)
