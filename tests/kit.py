@@ -1160,15 +1160,6 @@ def control_group(controllers: Mapping[str, str], limit: int) -> str:
     return ""
 
 
-def fake_nvidia_smi(directory: Path, body: str) -> Path:
-    """A shell script named `nvidia-smi` in a directory; put the directory first on PATH."""
-    directory.mkdir(exist_ok=True)
-    command = directory / "nvidia-smi"
-    command.write_text(f"#!/bin/sh\n{body}\n")
-    command.chmod(0o755)
-    return command
-
-
 # -- injuries ----------------------------------------------------------------------------------------------------------
 
 

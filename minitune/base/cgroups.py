@@ -11,20 +11,17 @@ OWN = "/proc/self/cgroup"
 """The file that names this process's groups."""
 
 
-def own_groups(
-    controller: str, root: str | os.PathLike[str] = ROOT, own: str | os.PathLike[str] = OWN
-) -> Iterator[str]:
+def own_groups(controller: str) -> Iterator[str]:
     """The directories of this process's groups for a controller, and of their ancestors.
 
     In a container, the path may belong to the host, with only its top mounted, so directories may not exist.
     """
-    top = os.fspath(root)
-    lines = [line.split(":", 2) for line in read_text(own).splitlines() if line.count(":") >= 2]
+    lines = [line.split(":", 2) for line in read_text(OWN).splitlines() if line.count(":") >= 2]
     for _, controllers, path in lines:
         if controllers == "":  # version 2: one tree for all controllers
-            bases = [top]
+            bases = [ROOT]
         elif controller in controllers.split(","):
-            bases = [os.path.join(top, name) for name in dict.fromkeys((controllers, controller))]
+            bases = [os.path.join(ROOT, name) for name in dict.fromkeys((controllers, controller))]
         else:
             continue
         parts = [part for part in path.split("/") if part]
@@ -34,7 +31,7 @@ def own_groups(
             for length in range(len(parts), -1, -1):
                 yield os.path.join(base, *parts[:length])
     if not lines:  # in a sandbox without /proc, the mounted top may still set a limit
-        yield from (top, os.path.join(top, controller))
+        yield from (ROOT, os.path.join(ROOT, controller))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -222,7 +222,7 @@ class _Rerun:
         for name, amount in trial.resources.required_resources.items():
             if name != GPU:  # a single trial may run without the CPUs that it asks for, but not without its GPUs
                 totals[name] = max(amount, totals.get(name, 0.0))
-        ledger = Ledger(totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        ledger = Ledger(totals, machine.gpu_ids)
         ledger.can_acquire(trial.resources)
         allocation = ledger.acquire(trial.trial_id, trial.resources)
         own = os.path.join(directory, os.path.basename(trial.local_path))

@@ -110,7 +110,7 @@ def _memory() -> str:
 
 
 def _gpus() -> str:
-    ids = detect_gpus(asked=True)
+    ids = detect_gpus()
     text = ", ".join(ids) or "none"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:

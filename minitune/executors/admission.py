@@ -168,7 +168,7 @@ def idle(actors: Mapping[str, _Called], actor_id: str) -> _Called:
 
 def ledger_of(machine: Machine) -> Ledger:
     """An empty ledger with a machine's totals."""
-    return Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
+    return Ledger(machine.totals, machine.gpu_ids)
 
 
 def _release(loop: Loop, end_all: Callable[[], object]) -> None:

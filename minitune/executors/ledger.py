@@ -3,9 +3,9 @@
 Amounts are integers in units of 1/`UNIT`, so that sums are exact. A bundle *wants* GPUs: 0, less than `UNIT` for a
 share of one device, or a multiple for whole devices.
 
-A large request that waits does not block smaller ones, but must not starve. A waiter that does not fit is *overtaken*
-when a later request is admitted. After `PATIENCE` times it is *owed*: the ledger reserves resources for it as they
-become free.
+A large request that waits does not block smaller ones, but must not starve. The first waiter is *overtaken* when
+another one is admitted while it does not fit. After `PATIENCE` times it is *owed*: the ledger reserves resources for it
+as they become free.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import functools
 import itertools
 import math
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from minitune.base.settings import is_on
@@ -29,9 +28,6 @@ Placement = tuple[tuple[str, ...], ...]
 """The ids of each bundle's devices."""
 PATIENCE = 16
 """How many times a waiter is overtaken before it is owed: `benchmarks/FINDINGS.md`, *overtaken*."""
-_WATCHED = 32
-"""Overtaking is counted for so many distinct requests, the oldest ones. Not measured: each start looks at all of them.
-"""
 _MAX_DEMANDS = 4_096
 """How many requests are kept in units: only computed ones are many."""
 
@@ -66,39 +62,11 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     return tuple(chosen)
 
 
-def is_free(wants: Sequence[int], free: Mapping[str, int], placement: Placement) -> bool:
-    """Whether all devices of a placement have room."""
-    room = dict(free)
-    for want, devices in zip(wants, placement, strict=True):
-        for device in devices:
-            room[device] -= min(want, UNIT)
-    return min(room.values(), default=0) >= 0
-
-
 # -- waiting -----------------------------------------------------------------------------------------------------------
-@dataclass
-class _EqualWaiters:
-    """The waiters with the same request: either all of them fit or none."""
-
-    request: Resources
-    overtaken: int = 0
-    members: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
-
-    def oldest(self) -> tuple[str, int, int]:
-        """The waiter that has waited longest, its position in the line, and how many times it was overtaken."""
-        waiter, (position, before) = next(iter(self.members.items()))
-        return waiter, position, self.overtaken - before
-
-
 class WaitingLine:
-    """The waiters in order of their first refusal.
+    """The waiters in order of their first refusal. Only the first one is watched, so an admission costs O(1).
 
-    The cost depends on the number of distinct requests, not of waiters. Two things are approximate:
-
-    - A waiter that is not the oldest of its group may count as overtaken by one that came before it. Then it is owed
-      too early, but never too late.
-    - Only 32 requests are watched, those that have been in the line longest. When one of them has no waiter left, the
-      next one is watched. So a request may starve only while waiters with all 32 others come for ever.
+    One that has room but does not start, because the scheduler has chosen another trial, goes to the end of the line.
 
     Attributes:
         requests: The request of each waiter.
@@ -106,8 +74,7 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self.requests: dict[str, Resources] = {}
-        self._groups: dict[Resources, _EqualWaiters] = {}
-        self._positions = itertools.count()
+        self._overtaken = 0  # how many times the first one was
 
     def join(self, waiter: str, request: Resources) -> None:
         """Add `waiter` at the end. One with the same request keeps its position."""
@@ -116,53 +83,35 @@ class WaitingLine:
         if known is not None and (known is request or known == request):
             return
         self.leave(waiter)
-        group = self._groups.setdefault(request, _EqualWaiters(request))
-        # `overtaken` is counted for the group, so that an admission costs the same for any number of waiters. What was
-        # counted before this one came does not count for it.
-        group.members[waiter] = (next(self._positions), group.overtaken)
         self.requests[waiter] = request
 
     def leave(self, waiter: str) -> None:
         """Remove `waiter`, if it is in the line."""
-        request = self.requests.pop(waiter, None)
-        if request is None:
-            return
-        group = self._groups[request]
-        # The group's count stays. For the next oldest, its difference from the count at its joining is what it was
-        # overtaken itself: all of the group had no room at the same times.
-        del group.members[waiter]
-        if not group.members:
-            del self._groups[request]
+        if waiter in self.requests:
+            if waiter == self._first():
+                self._overtaken = 0
+            del self.requests[waiter]
 
     def note_admission(self, admitted: str, has_room: Callable[[Resources], bool]) -> None:
-        """Count the waiters that `admitted` overtakes, before it takes its resources. A waiter for which there is room
-        is not overtaken: it does not start because the scheduler has chosen another trial.
-        """
-        request = self.requests.get(admitted)
-        position = math.inf  # behind all others
-        if request is not None:
-            position = self._groups[request].members[admitted][0]
-        for group in self._watched():
-            # If even the oldest came after `admitted`, none of the group was overtaken.
-            if group.oldest()[1] < position and not has_room(group.request):
-                group.overtaken += 1
+        """Count whether `admitted` overtakes the first waiter, before it takes its resources."""
+        first = self._first()
+        if first == admitted or self._overtaken >= PATIENCE:
+            return
+        if has_room(self.requests[first]):
+            self._overtaken = 0
+            self.requests[first] = self.requests.pop(first)
+        else:
+            self._overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
-        """The waiter that has waited longest among those that were overtaken `PATIENCE` times, and its request.
+        """The first waiter and its request, if it was overtaken `PATIENCE` times."""
+        if not self.requests or self._overtaken < PATIENCE:
+            return None
+        first = self._first()
+        return first, self.requests[first]
 
-        Only one: with reservations for two, each might keep what the other one needs.
-        """
-        first: tuple[str, Resources] | None = None
-        first_position: float = math.inf
-        for group in self._watched():
-            waiter, position, overtaken = group.oldest()
-            if overtaken >= PATIENCE and position < first_position:
-                first_position = position
-                first = (waiter, group.request)
-        return first
-
-    def _watched(self) -> Iterator[_EqualWaiters]:
-        return itertools.islice(self._groups.values(), _WATCHED)
+    def _first(self) -> str:
+        return next(iter(self.requests))
 
 
 def already_holds(holder: str) -> RuntimeError:
@@ -189,18 +138,16 @@ class _Holding(NamedTuple):
 class Ledger:
     """Counts the held resources in units of 1/10,000: three thirds fit on one CPU.
 
-    Not thread-safe. Only `find_gpus` blocks.
+    Not thread-safe.
 
     The driver calls `can_acquire(request, waiter)` for each trial that could start, and then `acquire` for one that got
-    True. A waiter that was overtaken 16 times is *owed*: until it starts, no other one that needs the same is admitted,
-    so it must continue to ask, or be removed by `forget`.
+    True. If the first waiter was overtaken 16 times, it is *owed*: until it starts, no other one that needs the same is
+    admitted, so it must continue to ask, or be removed by `forget`.
 
     Args:
         totals: By name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
         gpu_ids: The ids of the devices in `totals["GPU"]`.
-        find_gpus: Called once if a request needs GPUs and `gpu_ids` is empty.
         environ: What workers inherit; by default that of this process, read at each `acquire`.
-        cpu_limit: For a request that needs more CPUs, the total is raised permanently, up to this.
 
     Raises:
         ValueError: If an amount is invalid, or the ids do not fit `totals["GPU"]`.
@@ -211,9 +158,7 @@ class Ledger:
         totals: Mapping[str, float],
         gpu_ids: Sequence[str] = (),
         *,
-        find_gpus: Callable[[], Sequence[str]] | None = None,
         environ: Mapping[str, str] | None = None,
-        cpu_limit: float = 0,
     ):
         for name, amount in totals.items():
             if not 0 <= amount < math.inf:
@@ -228,8 +173,6 @@ class Ledger:
         self._free = dict(self._total)
         self._gpu_total = dict.fromkeys(gpu_ids, UNIT)
         self._gpu_free = dict(self._gpu_total)
-        self._find_gpus = find_gpus
-        self._cpu_limit = cpu_limit
         self._environ: Mapping[str, str] = environ if environ is not None else os.environ
         self._holdings: dict[str, _Holding] = {}
         self._demand = functools.lru_cache(_MAX_DEMANDS)(self._demand_of)  # the driver asks for each trial in each turn
@@ -247,26 +190,24 @@ class Ledger:
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
+    def can_acquire(self, request: Resources, waiter: str | None = None) -> bool:
         """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.
 
         Args:
             request: The resources.
             waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
-            again: See `acquire`. With it, the caller does not become a waiter: it can ask without it, for any devices.
 
         Raises:
             TuneError: If the request can never fit.
         """
         demand = self._demand(request)
-        placement = self._place(demand, again)
+        placement = self._place(demand)
         if placement is not None and self._line.requests:
             # There is room, but perhaps it is kept for another one. What both do not need is given away nevertheless.
             owed = self._owed()
             if owed is not None and owed[0] != waiter and not self._leaves_room(demand, placement, owed[1]):
                 placement = None
-        # A parked process may lack its own devices while others are free: then a fresh process starts, and none waits.
-        if placement is None and waiter is not None and again is None:
+        if placement is None and waiter is not None:
             self._line.join(waiter, request)
         return placement is not None
 
@@ -281,7 +222,7 @@ class Ledger:
 
     # -- holding -----------------------------------------------------------------------------------------------------
 
-    def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
+    def acquire(self, holder: str, request: Resources) -> Allocation:
         """Take all resources of `request` or none.
 
         Fractions of GPUs go to the most used device with enough room, never to two. `can_acquire` says whose turn it
@@ -291,7 +232,6 @@ class Ledger:
             holder: A name that holds nothing at present. The waiter with this name (or with its part before the last
                 `#`) stops waiting.
             request: The resources.
-            again: An earlier allocation, whose devices are used again: the environment of a running process names them.
 
         Returns:
             The resources. The `env` of each bundle is for its child processes.
@@ -303,12 +243,10 @@ class Ledger:
         if holder in self._holdings:
             raise already_holds(holder)
         demand = self._demand(request)
-        placement = self._place(demand, again)
+        placement = self._place(demand)
         if placement is None:
-            devices = f" on the devices {list(again.gpu_ids)}" if again is not None else ""
             raise RuntimeError(
-                f"there are not enough free resources for {request!r}{devices}, free: {self.free()}; ask can_acquire "
-                "first"
+                f"there are not enough free resources for {request!r}, free: {self.free()}; ask can_acquire first"
             )
         if self._line.requests:
             waiter = holder
@@ -353,29 +291,11 @@ class Ledger:
 
     def _demand_of(self, request: Resources) -> _Demand:
         """The request in units. TuneError: it can never be met."""
-        required = request.required_resources
-        if GPU in required and not self._gpu_total:
-            self._look_for_gpus()
-        self._raise_cpus(required.get(CPU, 0))
         demand = self._count(request)
         fits = all(count <= self._total.get(name, 0) for name, count in demand.units.items())
         if not fits or place(demand.gpus, self._gpu_total) is None:
             raise TuneError(self._why_never(request))
         return demand
-
-    def _look_for_gpus(self) -> None:
-        find = self._find_gpus
-        self._find_gpus = None  # once: it may block, and a machine does not grow devices during a run
-        if find is not None:
-            self._gpu_total = dict.fromkeys(find(), UNIT)
-            self._gpu_free = dict(self._gpu_total)
-
-    def _raise_cpus(self, cpus: float) -> None:
-        """Raise the total of CPUs up to `cpu_limit`, as this process's share may be too small."""
-        more = _total_units(cpus) - self._total.get(CPU, 0)
-        if more > 0 and cpus <= self._cpu_limit:
-            self._total[CPU] = self._total.get(CPU, 0) + more
-            self._free[CPU] = self._free.get(CPU, 0) + more
 
     def _count(self, request: Resources) -> _Demand:
         required = request.required_resources
@@ -402,17 +322,14 @@ class Ledger:
             "resources={...}) or MINITUNE_NUM_CPUS, MINITUNE_NUM_GPUS, MINITUNE_RESOURCES"
         )
 
-    def _place(self, demand: _Demand, again: Allocation | None = None) -> Placement | None:
+    def _place(self, demand: _Demand) -> Placement | None:
         """The placement of a demand now (empty without GPUs); None if there is no room."""
         for name, count in demand.units.items():
             if count > self._free[name]:
                 return None
         if not demand.gpus:
             return ()
-        if again is None:
-            return place(demand.gpus, self._gpu_free)
-        placement = tuple(bundle.gpu_ids for bundle in again.bundles)
-        return placement if is_free(demand.gpus, self._gpu_free, placement) else None
+        return place(demand.gpus, self._gpu_free)
 
     def _has_room(self, request: Resources) -> bool:
         """Whether a request has no reason to wait: there is room for it now, or will never be."""

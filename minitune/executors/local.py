@@ -30,7 +30,7 @@ from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor, ledger_of
 from minitune.executors.devices import Machine, memory_for_values
 from minitune.executors.trial_executor import ActorSpec, CallRaised, Event, Exited, Started
-from minitune.resources import CPU, Allocation, Resources
+from minitune.resources import CPU, Allocation
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
@@ -44,8 +44,6 @@ MAX_NESTING = 4
 LARGE_FACTORY_BYTES = 1024 * 1024
 """A factory with a larger pickle is sent in a file: the size of messages is limited."""
 
-_NOTHING = Allocation()
-
 
 @dataclass
 class Actor:
@@ -56,8 +54,8 @@ class Actor:
     """
 
     spec: ActorSpec
+    allocation: Allocation
     factory_file: ValueFile | None = None
-    allocation: Allocation = _NOTHING
     remote: RemoteActor = field(init=False)
 
     def remove_file(self) -> None:
@@ -191,30 +189,23 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._launcher.preload(dumps(functools.partial(preload, handle), "the handle"))
         return handle
 
-    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`."""
-        return self._ledger.can_acquire(request, waiter)
-
     # -- actors --------------------------------------------------------------------------------------------------
 
     def start(self, spec: ActorSpec) -> Started | None:
         """See `TrialExecutor.start`."""
         if not self._finalizer.alive:
             self._check_open()
-        parked = self._take_fitting(spec) if self._parked else None
-        actor = Actor(spec)
+        actor = Actor(spec, self._ledger.acquire(spec.actor_id, spec.request))
+        parked = self._take_fitting(actor) if self._parked else None
         started = None
         try:
             if parked is None:
-                actor.allocation = self._ledger.acquire(spec.actor_id, spec.request)
                 self._start_process(actor)
             else:
-                actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, parked.allocation)
                 started = self._take_over(actor, parked)
         except BaseException:  # the actor could not be sent to its process: undo everything
             actor.remove_file()
-            if actor.allocation is not _NOTHING:
-                self._ledger.release(spec.actor_id)
+            self._ledger.release(spec.actor_id)
             if parked is not None:
                 self._park(spec.reuse_key, spec.request, parked)
             raise
@@ -296,13 +287,12 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._put_into(parked.remote.process, actor, self._workplaces.of(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
 
-    def _take_fitting(self, spec: ActorSpec) -> Actor | None:
-        """A parked actor that can run another one: its process sees its devices only, which must be free."""
-        while (actor := self._take_parked(spec.reuse_key, spec.request)) is not None:
-            waiter = spec.actor_id.rpartition("#")[0]
-            if not actor.allocation.gpu_ids or self._ledger.can_acquire(spec.request, waiter, actor.allocation):
-                return actor
-            actor.remote.stop(0.0)
+    def _take_fitting(self, actor: Actor) -> Actor | None:
+        """A parked actor whose process can run another one: it sees the same devices."""
+        for parked in reversed(self._parked.get((actor.spec.reuse_key, actor.spec.request), ())):
+            if parked.allocation.gpu_ids == actor.allocation.gpu_ids:
+                self._parked[actor.spec.reuse_key, actor.spec.request].remove(parked)
+                return parked
         return None
 
     # -- events --------------------------------------------------------------------------------------------------

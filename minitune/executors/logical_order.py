@@ -80,7 +80,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         # The other executor has at least as much room, unless processes that cannot be killed use some of it, or a node
         # is lost. Then the waiter may wait in its queue.
         other_waiter = waiter if self.has_queue else None
-        has_room_there = self._executor.can_start(request, other_waiter)  # first: it may find devices
+        has_room_there = self._executor.can_start(request, other_waiter)
         # In any case: a waiter that is refused here is owed resources if others overtake it too often.
         has_room = self._ledger.can_acquire(request, waiter) and has_room_there
         if not has_room and len(self._actors) < self._window:
@@ -228,11 +228,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
 
 
 def _ledger_like(executor: TrialExecutor) -> Ledger:
-    def find_gpus() -> list[str]:
-        return [str(number) for number in range(int(executor.resources()[0].get(GPU, 0)))]
-
-    plain = {name: amount for name, amount in executor.resources()[0].items() if name != GPU}
-    return Ledger(plain, find_gpus=find_gpus)
+    totals = executor.resources()[0]
+    return Ledger(totals, [str(number) for number in range(int(totals.get(GPU, 0)))])
 
 
 def _text(amounts: Mapping[str, float]) -> str:

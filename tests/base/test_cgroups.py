@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from minitune.base import cgroups
 from minitune.base.cgroups import own_groups, read_text
 
 
@@ -25,9 +26,11 @@ from minitune.base.cgroups import own_groups, read_text
         ("0::/with:colon\n", ["with:colon", ""]),
     ],
 )
-def test_the_groups_of_a_controller_are_its_own_and_those_above(tmp_path, own, groups):
+def test_the_groups_of_a_controller_are_its_own_and_those_above(tmp_path, monkeypatch, own, groups):
+    monkeypatch.setattr(cgroups, "ROOT", "/top")
+    monkeypatch.setattr(cgroups, "OWN", str(tmp_path / "own"))
     (tmp_path / "own").write_text(own)
-    found = list(own_groups("memory", "/top", tmp_path / "own"))
+    found = list(own_groups("memory"))
     assert [os.path.normpath(path) for path in found] == [os.path.normpath(f"/top/{group}") for group in groups]
 
 
@@ -35,4 +38,3 @@ def test_a_file_that_cannot_be_read_is_empty(tmp_path):
     (tmp_path / "limit").write_bytes(b" max\xff\n")
     assert read_text(tmp_path / "limit") == "max\ufffd"
     assert read_text(tmp_path / "missing") == ""
-    assert list(own_groups("cpu", "/top", tmp_path / "missing")) == ["/top", "/top/cpu"]

@@ -93,7 +93,7 @@ def test_the_doctor_looks_at_the_machine(
         monkeypatch.setattr(os, "cpu_count", lambda: machine["cores"])
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(machine.get("allowed", 8))))
     if "gpus" in machine:
-        monkeypatch.setattr(health, "detect_gpus", lambda asked: machine["gpus"])
+        monkeypatch.setattr(health, "detect_gpus", lambda: machine["gpus"])
         monkeypatch.setattr("glob.glob", lambda pattern: machine.get("devices", []))
     if "disk" in machine:
         monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=machine["disk"]))

@@ -7,10 +7,10 @@ import types
 
 import psutil
 import pytest
-from kit import fake_nvidia_smi
 
+from minitune.base import cgroups
+from minitune.executors import devices
 from minitune.executors.devices import (
-    MachineFiles,
     detect_gpus,
     free_memory_bytes,
     machine_resources,
@@ -32,10 +32,10 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-1bb1)
 
 
 @pytest.fixture
-def make_host(tmp_path):
-    """Builds a host in a directory: environment, cgroup files, own cgroups, and device files."""
+def make_host(tmp_path, monkeypatch):
+    """Makes a directory the machine: environment, cgroup files, own cgroups, and device files."""
 
-    def make(environ=None, files=None, own="0::/\n", devices=""):
+    def make(environ=None, files=None, own="0::/\n", device_files=""):
         root, dev, own_file = tmp_path / "cgroup", tmp_path / "dev", tmp_path / "own_cgroup"
         for directory in (root, dev, tmp_path / "bin"):
             directory.mkdir(exist_ok=True)
@@ -43,10 +43,16 @@ def make_host(tmp_path):
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text + "\n")
-        for name in devices.split():
+        for name in device_files.split():
             (dev / name).touch()
         own_file.write_text(own)
-        return MachineFiles({"PATH": str(tmp_path / "bin"), **(environ or {})}, root, own_file, dev)
+        for name in ("CUDA_VISIBLE_DEVICES", "MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES"):
+            monkeypatch.delenv(name, raising=False)
+        for name, text in {"PATH": str(tmp_path / "bin"), **(environ or {})}.items():
+            monkeypatch.setenv(name, text)
+        monkeypatch.setattr(cgroups, "ROOT", str(root))
+        monkeypatch.setattr(cgroups, "OWN", str(own_file))
+        monkeypatch.setattr(devices, "_DEV", str(dev))
 
     return make
 
@@ -57,7 +63,10 @@ def nvidia_smi(tmp_path):
 
     def install(body):
         log = tmp_path / "calls"
-        fake_nvidia_smi(tmp_path / "bin", f'echo "$@" >> {log}\n{body}')
+        command = tmp_path / "bin" / "nvidia-smi"
+        command.parent.mkdir()
+        command.write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin\necho "$@" >> {log}\n{body}\n')
+        command.chmod(0o755)
         return lambda: log.read_text().splitlines().count("-L") if log.exists() else 0
 
     return install
@@ -92,14 +101,18 @@ def listing(text):
     ],
 )
 def test_cpus_are_bounded_by_the_quota(make_host, files, own, quota):
-    assert usable_cpus(make_host(files=files, own=own)) == (AFFINITY if quota is None else min(quota, AFFINITY))
+    make_host(files=files, own=own)
+    assert usable_cpus() == (AFFINITY if quota is None else min(quota, AFFINITY))
 
 
 def test_cpus_are_bounded_by_the_affinity(make_host, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
-    assert usable_cpus(make_host()) == 16
-    assert usable_cpus(make_host(files={"cpu.max": "275000 100000"})) == 2
-    assert usable_cpus(make_host(files={"cpu.max": "9900000 100000"})) == 16
+    make_host()
+    assert usable_cpus() == 16
+    make_host(files={"cpu.max": "275000 100000"})
+    assert usable_cpus() == 2
+    make_host(files={"cpu.max": "9900000 100000"})
+    assert usable_cpus() == 16
 
 
 @pytest.mark.parametrize(("count", "cpus"), [(12, 12), (None, 1)])
@@ -109,7 +122,8 @@ def test_all_cpus_count_where_the_affinity_is_secret(make_host, monkeypatch, cou
 
     monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: count)
-    assert usable_cpus(make_host()) == cpus
+    make_host()
+    assert usable_cpus() == cpus
 
 
 @pytest.mark.parametrize(
@@ -148,7 +162,8 @@ def test_the_systems_memory_is_found_also_where_the_kernel_tells_less(monkeypatc
     ],
 )
 def test_memory_is_bounded_by_the_limit(make_host, files, own, limit):
-    assert memory_bytes(make_host(files=files, own=own)) == (limit or psutil.virtual_memory().total)
+    make_host(files=files, own=own)
+    assert memory_bytes() == (limit or psutil.virtual_memory().total)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +188,8 @@ def test_memory_is_bounded_by_the_limit(make_host, files, own, limit):
 )
 def test_free_memory_is_bounded_by_the_rest_of_the_limit(make_host, monkeypatch, files, own, free):
     monkeypatch.setattr("minitune.executors.devices.memory", lambda: (50_000, 10_000))
-    assert free_memory_bytes(make_host(files=files, own=own)) == free
+    make_host(files=files, own=own)
+    assert free_memory_bytes() == free
 
 
 # -- GPUs ----------------------------------------------------------------------------------------------------------
@@ -193,45 +209,47 @@ def test_free_memory_is_bounded_by_the_rest_of_the_limit(make_host, monkeypatch,
         ("1,1", ("1",)),
     ],
 )
-def test_visible_devices_are_read_as_cuda_does(text, ids):
-    assert visible_devices({"CUDA_VISIBLE_DEVICES": text}) == ids
-    assert visible_devices({}) is None
+def test_visible_devices_are_read_as_cuda_does(monkeypatch, text, ids):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", text)
+    assert visible_devices() == ids
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert visible_devices() is None
 
 
 def test_the_variable_spares_the_command(make_host, nvidia_smi):
     calls = nvidia_smi(listing(TWO_CARDS))
-    assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": "5"}, devices="nvidia0")) == ("5",)
-    assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": ""}, devices="nvidia0")) == ()
+    make_host({"CUDA_VISIBLE_DEVICES": "5"}, device_files="nvidia0")
+    assert detect_gpus() == ("5",)
+    make_host({"CUDA_VISIBLE_DEVICES": ""}, device_files="nvidia0")
+    assert detect_gpus() == ()
     assert calls() == 0
 
 
 def test_the_command_runs_only_where_there_may_be_a_gpu(make_host, nvidia_smi):
     calls = nvidia_smi(listing(TWO_CARDS))
-    host = make_host()
-    assert detect_gpus(False, host) == ()
-    machine = machine_resources(host=host)
-    assert machine.gpu_ids == ()
-    assert "GPU" not in machine.totals
+    make_host()
+    assert detect_gpus() == ()
+    assert "GPU" not in machine_resources().totals
     assert calls() == 0
-    assert machine.find_gpus is not None
-    assert machine.find_gpus() == ("0", "1")
+    make_host(device_files="dxg")
+    assert detect_gpus() == ("0", "1")
     assert calls() == 1
 
 
 def test_device_files_start_the_command(make_host, nvidia_smi):
     calls = nvidia_smi(listing(TWO_CARDS))
-    host = make_host(devices="nvidiactl nvidia0 nvidia1")
+    make_host(device_files="nvidiactl nvidia0 nvidia1")
     for _ in range(2):
-        machine = machine_resources(host=host)
+        machine = machine_resources()
         assert machine.gpu_ids == ("0", "1")
         assert machine.totals["GPU"] == 2
-        assert machine.find_gpus is None
     assert calls() == 1, "cards do not come and go"
 
 
 def test_slices_of_a_card_are_devices(make_host, nvidia_smi):
     nvidia_smi(listing(SPLIT_CARD))
-    assert detect_gpus(True, make_host()) == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
+    make_host(device_files="nvidia0")
+    assert detect_gpus() == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
 
 
 @pytest.mark.parametrize(
@@ -241,51 +259,59 @@ def test_failures_mean_no_gpu(make_host, nvidia_smi, body, caplog):
     if body is not None:
         nvidia_smi(body)
     with caplog.at_level(logging.DEBUG, logger="minitune"):
-        assert detect_gpus(True, make_host(devices="nvidia0")) == ()
+        make_host(device_files="nvidia0")
+        assert detect_gpus() == ()
     assert all(record.levelno == logging.DEBUG for record in caplog.records)
 
 
-def test_a_command_that_hangs_is_ended_with_its_children(make_host, nvidia_smi, monkeypatch):
+def test_a_command_that_hangs_is_ended(make_host, nvidia_smi, monkeypatch):
     monkeypatch.setattr("minitune.executors.devices._NVIDIA_SMI_BOUND_S", 0.2)
-    nvidia_smi("PATH=/usr/bin:/bin sleep 1000 & PATH=/usr/bin:/bin sleep 1000")
-    assert detect_gpus(True, make_host()) == ()
+    nvidia_smi("exec sleep 1000")
+    make_host(device_files="nvidia0")
+    assert detect_gpus() == ()
 
 
 # -- what the user says --------------------------------------------------------------------------------------------
 
 
 def test_totals_are_detected_from_quota_and_limit(make_host):
-    machine = machine_resources(host=make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"}))
+    make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"})
+    machine = machine_resources()
     assert machine.totals == {"CPU": 1, "memory": 4_096_000}
-    assert machine.cpu_limit == 0
 
 
 def test_arguments_win_over_the_environment_and_that_over_detection(make_host):
     environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "Memory": 100}'}
-    machine = machine_resources(host=make_host(environ))
+    make_host(environ)
+    machine = machine_resources()
     assert machine.totals == {"CPU": 6, "GPU": 2, "tokens": 3, "memory": 100}
     assert machine.gpu_ids == ("0", "1")
-    assert machine.find_gpus is None
-    machine = machine_resources(3, 0, {"tokens": 1, "licences": 2}, host=make_host(environ))
+    make_host(environ)
+    machine = machine_resources(3, 0, {"tokens": 1, "licences": 2})
     assert machine.totals == {"CPU": 3, "tokens": 1, "licences": 2, "memory": 100}
     assert machine.gpu_ids == ()
 
 
 def test_given_gpus_are_the_first_visible_ones(make_host, nvidia_smi):
     nvidia_smi(listing(SPLIT_CARD))
-    assert machine_resources(num_gpus=1, host=make_host({"CUDA_VISIBLE_DEVICES": "2,3"})).gpu_ids == ("2",)
-    assert machine_resources(num_gpus=2, host=make_host(devices="nvidia0")).gpu_ids == (
+    make_host({"CUDA_VISIBLE_DEVICES": "2,3"})
+    assert machine_resources(num_gpus=1).gpu_ids == ("2",)
+    make_host(device_files="nvidia0")
+    assert machine_resources(num_gpus=2).gpu_ids == (
         "MIG-c7384736-a75d",
         "MIG-a28ad590-3fda",
     )
-    all_of_them = machine_resources(num_gpus=3, host=make_host(devices="nvidia0")).gpu_ids
+    make_host(device_files="nvidia0")
+    all_of_them = machine_resources(num_gpus=3).gpu_ids
     assert all_of_them == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
-    assert machine_resources(num_gpus=2, host=make_host({"CUDA_VISIBLE_DEVICES": "5,3"})).gpu_ids == ("5", "3")
+    make_host({"CUDA_VISIBLE_DEVICES": "5,3"})
+    assert machine_resources(num_gpus=2).gpu_ids == ("5", "3")
 
 
 def test_more_gpus_than_were_found_are_believed_with_a_warning(make_host, nvidia_smi, caplog):
     nvidia_smi(listing(TWO_CARDS))
-    assert machine_resources(num_gpus=4, host=make_host(devices="nvidia0")).gpu_ids == ("0", "1", "2", "3")
+    make_host(device_files="nvidia0")
+    assert machine_resources(num_gpus=4).gpu_ids == ("0", "1", "2", "3")
     assert "only 2 GPUs were found" in caplog.text
 
 
@@ -306,8 +332,9 @@ def test_more_gpus_than_were_found_are_believed_with_a_warning(make_host, nvidia
     ],
 )
 def test_bad_text_is_refused(make_host, environ, words):
+    make_host(environ)
     with pytest.raises(ValueError) as caught:
-        machine_resources(host=make_host(environ))
+        machine_resources()
     for word in words:
         assert word in str(caught.value)
 
@@ -325,11 +352,12 @@ def test_bad_text_is_refused(make_host, environ, words):
     ],
 )
 def test_bad_arguments_are_refused(make_host, arguments):
+    make_host()
     with pytest.raises(ValueError):
-        machine_resources(**arguments, host=make_host())
+        machine_resources(**arguments)
 
 
 def test_empty_variables_count_as_unset(make_host):
     names = ("MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES")
-    host = make_host(dict.fromkeys(names, " "))
-    assert set(machine_resources(host=host).totals) == {"CPU", "memory"}
+    make_host(dict.fromkeys(names, " "))
+    assert set(machine_resources().totals) == {"CPU", "memory"}

@@ -179,10 +179,17 @@ def test_the_first_of_several_owed_goes_first():
         book.release(holder)
     assert not book.can_acquire(Resources.of({"cpu": 3}), "three")
     book.acquire("big", BIG)
-    assert book.owed() == "three"
+    assert book.owed() is None, "it is counted from now on"
     book.release("big")
-    assert book.can_acquire(SMALL, "another")
     assert book.can_acquire(Resources.of({"cpu": 3}), "three")
+
+
+def test_a_waiter_that_does_not_start_holds_up_none_behind_it():
+    book = busy_ledger()
+    assert not book.can_acquire(SMALL, "not chosen")
+    assert not book.can_acquire(BIG, "big")
+    assert overtake(book, 100) == 17
+    assert book.owed() == "big"
 
 
 def test_a_waiter_that_asks_last_in_each_round_keeps_its_right():

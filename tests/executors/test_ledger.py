@@ -116,18 +116,6 @@ def test_a_correct_name_gets_no_suggestion():
         ledger(4).can_acquire(Resources.of({"gpu": 1}))
 
 
-def test_the_total_of_cpus_is_raised_only_as_far_as_allowed_and_needed():
-    with pytest.raises(TuneError):
-        ledger(0.5).can_acquire(Resources.of({"cpu": 1}))
-    book = Ledger({"CPU": 0}, cpu_limit=3, environ={})
-    assert book.can_acquire(Resources([{}]))
-    assert book.totals() == {"CPU": 0}
-    assert book.can_acquire(Resources.of({"cpu": 3}))
-    assert book.totals() == book.free() == {"CPU": 3}
-    with pytest.raises(TuneError):
-        book.can_acquire(Resources.of({"cpu": 4}))
-
-
 def test_written_off_resources_are_gone_for_good():
     book = ledger(4, 2)
     book.can_acquire(Resources.of({"cpu": 4}))
@@ -201,51 +189,3 @@ def test_bundles_of_a_gang_may_share_a_device():
     assert book.free()["GPU"] == 0
     book.release("gang")
     assert book.free()["GPU"] == 2
-
-
-def test_a_parked_process_gets_its_own_devices_or_none():
-    book = ledger(4, 4)
-    whole, half = Resources.of({"gpu": 1}), Resources.of({"gpu": 0.5})
-    for name in ("first", "parked"):
-        parked = book.acquire(name, whole)
-    book.release("first")
-    book.release("parked")
-    assert book.can_acquire(whole, again=parked)
-    assert book.acquire("parked again", whole, parked).gpu_ids == ("1",)
-    assert not book.can_acquire(whole, again=parked)
-    with pytest.raises(RuntimeError, match="'1'"):
-        book.acquire("other", whole, parked)
-    assert book.acquire("other", half).gpu_ids != ("1",)
-    assert book.free()["GPU"] == 2.5
-
-
-def test_a_parked_gang_gets_its_devices_in_its_order():
-    book = ledger(4, 3)
-    gang = Resources([{"CPU": 1}, {"GPU": 0.5}, {"GPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}])
-    book.acquire("first", Resources.of({"gpu": 1}))
-    before = ledger(4, 3).acquire("gang", gang)
-    assert book.acquire("other", Resources.of({"gpu": 1})).gpu_ids == ("1",)
-    book.release("other")
-    assert not book.can_acquire(gang, again=before)
-    book.release("first")
-    assert book.acquire("gang", gang, before) == before
-
-
-# -- finding GPUs late ---------------------------------------------------------------------------------------------
-
-
-def test_gpus_are_only_looked_for_when_asked_for():
-    calls = []
-
-    def find():
-        calls.append("looked")
-        return ["0", "1"]
-
-    book = Ledger({"CPU": 4}, find_gpus=find, environ={})
-    book.acquire("cpu", Resources.of(None))
-    assert calls == []
-    assert book.acquire("gpu", Resources.of({"gpu": 2})).gpu_ids == ("0", "1")
-    assert book.totals() == {"CPU": 4, "GPU": 2}
-    with pytest.raises(TuneError):
-        book.can_acquire(Resources.of({"gpu": 3}))
-    assert calls == ["looked"]

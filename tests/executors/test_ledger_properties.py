@@ -51,18 +51,6 @@ class Model(RuleBasedStateMachine):
         del self.held[name]
         self.ledger.release(name)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def hand_over(self, data):
-        """A parked process: the same request finds the same devices again."""
-        name = data.draw(st.sampled_from(sorted(self.held)))
-        request, before = self.held.pop(name)
-        self.ledger.release(name)
-        assert self.ledger.can_acquire(request, again=before)
-        after = self.ledger.acquire(name, request, before)
-        assert after == before
-        self.held[name] = request, after
-
     @invariant()
     def no_device_is_overcommitted(self):
         load = dict.fromkeys("abcd", 0.0)

@@ -87,7 +87,7 @@ def test_a_debugger_or_a_question_to_the_user_needs_a_terminal(error, is_hinted,
 
 
 def actor(directory="/run/trial", env=None):
-    made = Actor(ActorSpec("a#1", object, ONE_CPU, directory=directory))
+    made = Actor(ActorSpec("a#1", object, ONE_CPU, directory=directory), Allocation())
     made.allocation = Allocation(env=env or {})
     return made
 
@@ -160,9 +160,7 @@ def packer(tmp_path):
 
 
 def packable(factory, args, gpu=""):
-    made = Actor(ActorSpec("a#1", factory, ONE_CPU, args=args))
-    made.allocation = Allocation(gpu_ids=(gpu,)) if gpu else SHARED
-    return made
+    return Actor(ActorSpec("a#1", factory, ONE_CPU, args=args), Allocation(gpu_ids=(gpu,)) if gpu else SHARED)
 
 
 SHARED = Allocation()

@@ -195,7 +195,7 @@ def test_there_must_be_room_for_a_whole_window(window, request_, found):
     ordered = Ordered(window, GPU=1)
     if found is None:
         ordered.executor.check_room(request_)
-        assert ordered.executor.resources()[1] == {"CPU": 3.0}
+        assert ordered.executor.resources()[1] == {"CPU": 3.0, "GPU": 1.0}
         return
     with pytest.raises(
         TuneError, match=rf"max_concurrent_trials={window} .* but there is room for {found} here"

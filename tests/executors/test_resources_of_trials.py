@@ -1,11 +1,10 @@
 """What trials are given: never more at once than there is, devices chosen before any import, all of it given back."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from kit import fake_nvidia_smi, is_gone
+from kit import is_gone
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -36,18 +35,9 @@ def test_resources_are_free_again_for_a_trial_that_needs_all(script):
 GPUS = SCRIPTS / "devices_of_trials.py"
 
 
-def four_gpus(directory):
-    """The environment of a machine with four GPUs, as far as `nvidia-smi` can tell."""
-    listing = "\n".join(f"GPU {index}: Fake (UUID: GPU-{index})" for index in range(4))
-    command = fake_nvidia_smi(directory / "bin", f"cat <<'END'\n{listing}\nEND")
-    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    return {
-        "PATH": path,
-        "MINITUNE_NUM_CPUS": "8",
-        "MINITUNE_NUM_GPUS": None,
-        "PYTEST_XDIST_WORKER_COUNT": None,  # else the workers of pytest-xdist would share the four
-        "CUDA_VISIBLE_DEVICES": "",
-    }
+def gpus(visible, count=None):
+    """The environment of a machine with GPUs: these are visible, or the user says how many there are."""
+    return {"MINITUNE_NUM_CPUS": "8", "MINITUNE_NUM_GPUS": count, "CUDA_VISIBLE_DEVICES": visible}
 
 
 @pytest.mark.parametrize(
@@ -60,11 +50,7 @@ def four_gpus(directory):
 )
 def test_devices_are_chosen_before_imports_and_never_held_twice(script, size, asked, visible, expected):
     script.write(SCRIPTS / "probe.py")
-    environment = four_gpus(script.directory)
-    if visible is None:
-        del environment["CUDA_VISIBLE_DEVICES"]
-    else:
-        environment["CUDA_VISIBLE_DEVICES"] = visible
+    environment = gpus(visible, "4" if visible is None else None)
     held = json.loads(script.run(GPUS, str(size), json.dumps({"cpu": 1, **asked}), **environment))
     assert len(held) == 3 * size
     assert sorted(device for device, _ in held[:size]) == expected
@@ -92,7 +78,7 @@ def test_the_number_of_threads_of_one_library_holds_when_it_is_imported(script):
 def test_children_of_a_gang_have_devices_and_die_with_it(script):
     stdout = script.run(
         SCRIPTS / "devices_of_a_gang.py",
-        **{**four_gpus(script.directory), "MINITUNE_NUM_CPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1,2,3"},
+        **{**gpus("0,1,2,3"), "MINITUNE_NUM_CPUS": "2"},
     )
     gang, after, error = json.loads(stdout)
     assert gang["seen"] == ["0", "1,2"]
