@@ -1,4 +1,4 @@
-"""AxSearch: Ax's Bayesian optimisation. Needs `ax-platform` >= 1.3 (the extra `ax`) and Python >= 3.11.
+"""AxSearch: Ax's Bayesian optimisation. Needs `ax-platform` >= 1.3 (the extra `ax`).
 
 Ax takes seconds to import, which happens when a searcher is created. Then each suggestion takes a second or more.
 """

@@ -223,7 +223,7 @@ def _text(value: Any) -> str:
         text = short_text(value)
     if len(text) >= _MAX_CELL:
         text = text[: _MAX_CELL - 3] + "..."
-    return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # csv of Python 3.10 refuses "\0"
+    return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # many readers end at a "\0"
 
 
 def _read_table(path: str) -> _Table:

@@ -390,7 +390,7 @@ def _bytes_of(text: str) -> bytes:
 
 def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | None:
     """The tag of a naive or UTC date or time; None for other time zones, and in the second pass of a repeated hour."""
-    is_clear = value.tzinfo is None or value.tzinfo is datetime.timezone.utc
+    is_clear = value.tzinfo is None or value.tzinfo is datetime.UTC
     if is_clear and not value.fold:
         return _tag(type(value).__name__, value.isoformat())
     return None

@@ -37,9 +37,6 @@ _STAMP = re.compile(r"(?<=-)\d{12}(?=\.)")
 _MASKED_FIELDS = frozenset(("at", "pid", "start_time", "host", "took_s"))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
-_UNPRINTABLE = re.compile(r"<unprintable \w+ object>")
-"""What Python 3.10 says of an exception whose `__str__` raises, but not where the backport of exception groups has
-replaced `traceback`: pytest brings that with it, and no worker loads pytest."""
 _OUTPUT_FILES = frozenset(("stdout", "stderr"))
 _DRIVER_LOG = frozenset(("tune_controller", "hooks", "launcher", "metric_analysis"))
 
@@ -114,7 +111,7 @@ class Masker:
     def text(self, text):
         """`text` without storage path, temporary names, the ids' prefix, dates and addresses."""
         text = text.replace(self._storage, "<storage>").replace(self._prefix, "<prefix>_")
-        text = _UNPRINTABLE.sub("<exception str() failed>", self._temporary.sub("<temporary>", text))
+        text = self._temporary.sub("<temporary>", text)
         return _ADDRESS.sub("<address>", _DATE.sub("<date>", text))
 
     def show(self, value, masked=_MASKED_METRICS):

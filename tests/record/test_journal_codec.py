@@ -108,7 +108,7 @@ AWKWARD = {
     "dates": [
         datetime.date(2024, 2, 29),
         datetime.datetime(2024, 1, 2, 3, 4, 5, 678),
-        datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone.utc),
+        datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC),
         datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2), "here")),
         datetime.datetime(2024, 10, 27, 2, 30, fold=1),
         datetime.time(1, 2),

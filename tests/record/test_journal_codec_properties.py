@@ -14,7 +14,7 @@ hashables = (
     | texts
     | st.binary(max_size=5)
     | st.dates()
-    | st.datetimes(timezones=st.sampled_from([None, datetime.timezone.utc])).map(lambda value: value.replace(fold=0))
+    | st.datetimes(timezones=st.sampled_from([None, datetime.UTC])).map(lambda value: value.replace(fold=0))
     | st.timedeltas()
     | st.times().map(lambda value: value.replace(fold=0))
 )

@@ -41,7 +41,7 @@ def trainable(config):
         "inf": [math.inf, -math.inf],
         "bytes": b"\x00\xff",
         "none": None,
-        "date": [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, tzinfo=datetime.timezone.utc)],
+        "date": [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)],
         "huge": 10**400,
         "large": 2**70,
         "small": 5e-324,
