@@ -90,7 +90,7 @@ WAITS = (
     Wait("ls", COMMAND, ("ls", "{large}", "--limit", "5"), most_cpu_s=6),
     Wait("best", COMMAND, ("best", "{large}"), most_cpu_s=6),
     Wait("show", COMMAND, ("show", "{large}"), most_cpu_s=6),
-    Wait("explain", COMMAND, ("explain", "{large}", "7"), most_cpu_s=6),
+    Wait("show a trial", COMMAND, ("show", "{large}", "7"), most_cpu_s=6),
     Wait("report", COMMAND, ("report", "{large}", "--output", "{out}"), most_cpu_s=10, most_mb=250, most_out_mb=6),
     Wait("get_results", RESULTS, ("{large}",), most_cpu_s=6),
     Wait("get_dataframe", FRAME, ("{large}",), most_cpu_s=6 + 2),

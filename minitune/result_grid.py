@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from minitune.record.decisions import TrialDecision
     from minitune.search.estimate import Estimate
-    from minitune.visualization.importances import Importances
+    from minitune.view.importances import Importances
     from minitune.visualization.plots import Plot
 
 logger = logging.getLogger("minitune")
@@ -296,7 +296,7 @@ class _Front(list[Result]):
         self._goal = goal
 
     def _repr_html_(self) -> str:
-        from minitune.output.summary import front_html
+        from minitune.view.summary import front_html
 
         return front_html(self._trials, self._goal)
 
@@ -532,7 +532,7 @@ class ResultGrid(Sequence[Result]):
             FileNotFoundError: If there is no journal.
             ValueError: If there is no metric or no mode, or there are too few trials.
         """
-        from minitune.visualization.importances import get_param_importances
+        from minitune.view.history import get_param_importances
 
         return get_param_importances(self, metric=metric, mode=mode)
 

@@ -79,7 +79,7 @@ def test_arguments_after_a_command_go_to_it(capsys):
         (("help", "--help"), "psutil multiprocessing subprocess logging minitune.error minitune.commands.selecting"),
         (("ls", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.again"),
         (("watch", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.output.reporters"),
-        (("explain", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.look"),
+        (("show", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.look"),
     ],
 )
 def test_a_command_loads_nothing_that_only_others_need(script, arguments, unneeded):
@@ -125,7 +125,7 @@ def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(monkeypatc
     def defect(*arguments):
         raise AssertionError("a defect of the command")
 
-    monkeypatch.setattr("minitune.commands.look.existing_run", defect)
+    monkeypatch.setattr("minitune.commands.show.run_and_trial", defect)
     with pytest.raises(AssertionError, match="a defect of the command"):
         cli.main(["best"])
 
@@ -223,7 +223,7 @@ def test_each_argument_of_a_command_is_explained():
         if "exit status" not in (parser.epilog or "").lower():
             without_status.add(name)
     assert without_placeholder == {"metric", "name", "seed"}, "their own names say what they take"
-    assert without_status == {"completion", "demo", "explain"}
+    assert without_status == {"completion", "demo"}
 
 
 def test_the_statuses_of_the_help_are_those_of_the_commands(capsys):
@@ -236,6 +236,6 @@ def test_the_statuses_of_the_help_are_those_of_the_commands(capsys):
     )
     found = (EXIT_CANNOT, EXIT_TRIALS_FAILED, EXIT_ENDED_EARLY, EXIT_INTERRUPTED)
     assert found == (1, 3, 4, 130)
-    groups = ["tune:", "look at runs:", "continue and debug runs:", "understand runs:", "other:"]
+    groups = ["tune:", "look at runs:", "continue and debug runs:", "other:"]
     places = [shown.index(f" {group} ") for group in groups]
     assert places == sorted(places)

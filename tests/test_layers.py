@@ -38,7 +38,7 @@ LAYERS = {
         driver.objectives
         driver.experiment_spec tune_config
     """,
-    "readers": "output.* analysis.* result_grid visualization.*",
+    "readers": "view.* output.* analysis.* result_grid visualization.*",
     "API": """
         <top> ray.* as_ray tuner study driver.* _run runtime simulation commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.*

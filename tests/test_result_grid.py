@@ -188,9 +188,7 @@ def test_a_configuration_of_a_result_can_be_changed(grid):
 
 def test_a_page_and_importances_are_those_of_the_objective_that_is_named(grid, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        "minitune.visualization.importances.get_param_importances", lambda run, **goal: asked.append(goal)
-    )
+    monkeypatch.setattr("minitune.view.history.get_param_importances", lambda run, **goal: asked.append(goal))
     page = Path(grid.to_html(tmp_path / "page.html", "eval/step", "max")).read_text(encoding="utf-8")
     assert '"metric": "eval/step", "mode": "max"' in page
     asked.clear()

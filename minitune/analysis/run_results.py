@@ -165,7 +165,7 @@ class RunResults:
 
     def to_html(self) -> str:
         """The trials for a notebook."""
-        from minitune.output.summary import run_html
+        from minitune.view.summary import run_html
 
         return run_html(self.trials, self.goal, self.path)
 

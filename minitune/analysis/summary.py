@@ -72,7 +72,7 @@ class Target:
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:
     """A line for each of `error_groups`: how many errors there are, and the first one."""
     # here, because a run that shows nothing needs no tables
-    from minitune.output.summary import error_groups
+    from minitune.view.summary import error_groups
 
     return [f"{len(alike)} x {one_line(_text_of(alike[0].error))[:_LONGEST]}" for alike in error_groups(trials)]
 

@@ -213,6 +213,23 @@ def cut(text: str, columns: int) -> str:
     return "".join(kept) + "..."[: max(0, columns)]
 
 
+_WORDS = re.compile(r"(?:`[^`]*`|\S)+")
+
+
+def wrapped(text: str, columns: int | None) -> list[str]:
+    """A text as lines of at most so many columns, broken between words; None: no limit. What stands between backticks
+    is one word, and so is a path, so that both can be copied.
+    """
+    if columns is None or width_of(text) <= columns:
+        return [text]
+    lines = [""]
+    for word in _WORDS.findall(text):
+        if lines[-1] and width_of(lines[-1]) + 1 + width_of(word) > columns:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
 def duration(seconds: float) -> str:
     """A length of time in at most two units, such as `8 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
     whole = round(max(0.0, seconds))

@@ -3,9 +3,9 @@
 ::
 
     cli          the program `minitune`: finds the command, and shows errors
-    look         ls, show, best, compare, with `about` and `facts`
+    look         ls
+    show         show, best, report
     watch        watch, logs
-    why          explain, importance, report
     again        resume, rerun
     manage       stop, rm
     run          run; `sweep` and `sweep_parameters` read sweep files
@@ -13,6 +13,7 @@
     manual       help
     completion   completion
     selecting    the run and the trial that arguments name
+    telling      facts as lines and as JSON
 
 `cli.main` imports only the module of a command, and calls its `add_parser`. A parser has the default `command`, and
 `own_begins` if the user's program also gets arguments (`behind_dashes`). A command that cannot work raises an

@@ -47,7 +47,6 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import BEGINNING, StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
-from minitune.output.rows import metrics_of, titled, values_text
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.reading import read_run
@@ -57,6 +56,7 @@ from minitune.record.story import Story
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.trainable.trial_actor import make_trial_actor
+from minitune.view.rows import metrics_of, titled, values_text
 
 
 def add_parser(commands: Commands) -> None:

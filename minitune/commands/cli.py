@@ -19,19 +19,16 @@ from minitune.base.collecting import collector_paused
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("commands.run", "Tune a program: any script with arguments, in any language."),
-    "ls": ("commands.look", "List runs, or the trials of one."),
-    "show": ("commands.look", "Show a run, or one of its trials in full."),
-    "best": ("commands.look", "Show the best trial of a run, with its checkpoint."),
-    "compare": ("commands.look", "Compare runs side by side."),
-    "report": ("commands.why", "Write a report of a run into one HTML file, with plots."),
-    "importance": ("commands.why", "Show which parameters matter."),
+    "ls": ("commands.look", "List runs, the trials of one, or some runs side by side."),
+    "show": ("commands.show", "Show a run: what is best, what matters, what went wrong; or one of its trials."),
+    "best": ("commands.show", "Show the best trial of a run: short for `show RUN best`."),
+    "report": ("commands.show", "Write a report of a run into one HTML file, with plots."),
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
     "logs": ("commands.watch", "Show the prints of a trial; -f follows them."),
     "resume": ("commands.again", "Continue a run that was interrupted or killed."),
     "stop": ("commands.manage", "End a run that goes on, so that it can be resumed."),
     "rm": ("commands.manage", "Remove runs from the disk."),
     "rerun": ("commands.again", "Run one trial again in this process, for the debugger."),
-    "explain": ("commands.why", "Show why each trial of a run was stopped, paused or promoted."),
     "doctor": ("commands.health", "Check this machine: resources, versions, and whether a trial runs."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "completion": ("commands.completion", "Print a script that completes command lines in a shell."),
@@ -43,12 +40,11 @@ _GROUPS = {
     "run": "tune",
     "ls": "look at runs",
     "resume": "continue and debug runs",
-    "explain": "understand runs",
     "doctor": "other",
 }
 """The headings of the help, each by the first command below it."""
 
-_BRIEF = frozenset(("ls", "show", "best", "compare", "report", "explain"))
+_BRIEF = frozenset(("ls", "show", "best", "report"))
 """Commands that read runs, print and end: nearly all objects that they make stay until then."""
 
 _OF_USERS = frozenset(("resume", "rerun"))

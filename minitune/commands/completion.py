@@ -13,15 +13,13 @@ from minitune.commands import Commands, set_command
 
 _WORDS = r"""_minitune_words() {
     case $1 in
-        '') echo run ls show best compare report importance watch logs resume stop rm rerun explain doctor demo \
-            completion help ;;
+        '') echo run ls show best report watch logs resume stop rm rerun doctor demo completion help ;;
         run) echo --help --metric --mode --num-samples --search --scheduler --max-t --grace --time-budget --cpus \
             --gpus --concurrent --name --storage --timeout --retries --give-up-after --confirm --seed --param \
             --pattern --shell --dry-run ;;
         ls) echo --help --sort --filter --columns --limit --json ;;
-        show|explain) echo --help --json ;;
+        show) echo --help --why --metric --mode --scope --json --config ;;
         best) echo --help --metric --mode --scope --json --config ;;
-        compare|importance) echo --help --metric --mode --json ;;
         report) echo --help --output --metric --mode ;;
         watch) echo --help --web --port --no-browser ;;
         logs) echo --help --follow --stderr ;;
@@ -34,7 +32,7 @@ _WORDS = r"""_minitune_words() {
 }
 _minitune_takes_runs() {
     case $1 in
-        ls|show|best|compare|report|importance|watch|logs|resume|stop|rm|rerun|explain) ;;
+        ls|show|best|report|watch|logs|resume|stop|rm|rerun) ;;
         *) return 1 ;;
     esac
 }

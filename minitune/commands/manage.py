@@ -23,12 +23,12 @@ from minitune.commands.selecting import (
     run_and_trial,
 )
 from minitune.error import RunLockedError, TuneError
-from minitune.output.rows import ended, titled
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import RunLock, check_trusted, driver_pid, read_holder
 from minitune.record.reading import RunFollower, recorded_directories
 from minitune.record.standing import read_standing
 from minitune.record.stop_requests import ask_to_stop, is_heard
+from minitune.view.rows import ended, titled
 
 _LOOK_S = 0.02
 _ANSWER_S = 5.0

@@ -21,7 +21,6 @@ from minitune.commands.selecting import EXIT_ENDED_EARLY, count_from, exit_statu
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
 from minitune.experiment.trial import Trial
-from minitune.output.summary import DEFAULT_OUTPUTS
 from minitune.result import (
     ITERATIONS_SINCE_RESTORE,
     TIME_SINCE_RESTORE,
@@ -32,6 +31,7 @@ from minitune.result import (
     lookup,
 )
 from minitune.stopper import Stopper
+from minitune.view.summary import DEFAULT_OUTPUTS
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler

@@ -105,7 +105,7 @@ def _show_until_end(follower: RunFollower) -> Standing:
     """Show a run until it ends. Blocks."""
     from minitune.output.live_reporter import default_reporter
     from minitune.output.reporters import RunInfo
-    from minitune.output.summary import early_end
+    from minitune.view.summary import early_end
 
     _, state = read_on(follower)
     run = follower.run

@@ -336,7 +336,7 @@ class Driver:
         self.controller = TuneController(self.executor, self.state, self.hooks, recorder)
         remarks: Iterator[str] = iter(())
         if self.is_new and self._progress.reporter is not None:
-            from minitune.output.remarks import opening_remarks
+            from minitune.view.remarks import opening_remarks
 
             remarks = opening_remarks(plan.experiment.param_space, self.components.search_alg.total_samples)
         self._progress.begin(

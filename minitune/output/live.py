@@ -13,9 +13,9 @@ from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
 from minitune.base.text import colored, counted, cut, duration, one_line, printable, width_of
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
-from minitune.output.colors import color_of
-from minitune.output.rows import SHOWN, TrialRow, columns, values_text
 from minitune.result import TRAINING_ITERATION
+from minitune.view.colors import color_of
+from minitune.view.rows import TrialRow, columns, values_text
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
@@ -111,7 +111,7 @@ def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequ
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
     aims = Goal() if goal is None else Goal(*goal)
-    table = columns([*best, *running], SHOWN, aims, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
+    table = columns([*best, *running], aims, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
     titles = {}
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}

@@ -27,14 +27,16 @@ from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
-from minitune.output.colors import has_color
 from minitune.output.live import ErrorKind, RunSnapshot, best_row_text, progress_text, render, render_html
-from minitune.output.pace import pace_of, rest_of_run_s
 from minitune.output.reporters import ProgressReporter, RunInfo
-from minitune.output.rows import (
+from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
+from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.space.tree import value_at_text
+from minitune.view.colors import has_color
+from minitune.view.pace import pace_of, rest_of_run_s
+from minitune.view.rows import (
     MAX_SHOWN_VALUES,
     METRICS_SHOWN,
-    SHOWN,
     USUAL_METRICS,
     TrialRow,
     last_line,
@@ -44,8 +46,7 @@ from minitune.output.rows import (
     row_of,
     trials_table,
 )
-from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
-from minitune.output.summary import (
+from minitune.view.summary import (
     DEFAULT_OUTPUTS,
     best_and_failed,
     best_line,
@@ -58,8 +59,6 @@ from minitune.output.summary import (
     last_values,
     retried_text,
 )
-from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
-from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
 
@@ -334,7 +333,7 @@ class LiveReporter(ProgressReporter):
         shown = best_and_failed(trials, self._goal, self.max_progress_rows, self.max_error_rows)
         if any(trial.progress.metrics for trial in shown):
             params = self._parameter_columns
-            parts.append(trials_table(shown, SHOWN, self._goal, params, columns, self.max_column_length))
+            parts.append(trials_table(shown, self._goal, params, columns, self.max_column_length))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)

@@ -142,8 +142,8 @@ class ProgressDisplay:
         took_s = self.stop()
         reporter = self.reporter
         if reporter is not None:
-            from minitune.output.remarks import closing_remarks, remark_on_luck_of
-            from minitune.output.summary import early_end, total_time_line
+            from minitune.view.remarks import closing_remarks, remark_on_luck_of
+            from minitune.view.summary import early_end, total_time_line
 
             self._ending = early_end(trials)
             failed = next((trial for trial in trials if trial.error is not None), None)

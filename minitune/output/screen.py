@@ -19,7 +19,7 @@ from minitune.base.forks import Origin
 from minitune.base.settings import shared_variable
 from minitune.base.table import Part, as_html, as_text
 from minitune.base.text import Console, is_terminal, printable, width_of, without_codes
-from minitune.output.colors import NO_CODES, has_color
+from minitune.view.colors import NO_CODES, has_color
 
 _FALLBACK_SIZE = (80, 24)
 

@@ -39,11 +39,11 @@ from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
 from minitune.experiment.goal import Best, why_no_best
-from minitune.output.summary import best_text
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
+from minitune.view.summary import best_text
 
 STOP_S = 2.0
 """How long trials may take to stop at the end of the budget, in seconds."""

@@ -2,7 +2,7 @@
 
 Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`.
 
-`history` reads a run, `page` fills `page_data` with it, `script` draws that, `server` serves it while the run goes on,
+`page` writes the data of a `view.history` into a page, which `script` draws, `server` serves it while the run goes on,
 and `plots` shows parts of it.
 
 Examples:
@@ -13,8 +13,8 @@ Examples:
 from __future__ import annotations
 
 from minitune.base.lazy import listing
-from minitune.visualization.history import RunHistory
-from minitune.visualization.importances import Importances, get_param_importances
+from minitune.view.history import RunHistory, get_param_importances
+from minitune.view.importances import Importances
 from minitune.visualization.page import write_report
 from minitune.visualization.plots import (
     Plot,

@@ -1,4 +1,4 @@
-"""The page: runs in one HTML file, as data (see `page_data`), which the files of `script` draw.
+"""The page: runs in one HTML file, as data, which the files of `script` draw.
 
 The same page is a file to mail (`write_report`), a plot in a notebook (`plots`), and what `minitune watch --web` serves
 (`server`). It needs no other file and no network.
@@ -16,9 +16,7 @@ import html
 import math
 import os
 import re
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -28,25 +26,18 @@ from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
-from minitune.output.pace import Pace, pace_of, times_of
-from minitune.output.rows import LISTED_CELL, infer_metrics, shown_metric
-from minitune.output.summary import error_groups, facts_of_errors, rerun_command
-from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING_RUN
-from minitune.result import TRAINING_ITERATION
-from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
-from minitune.visualization.importances import importances_of
-from minitune.visualization.page_data import (
-    Page,
-    PageImportances,
-    PageRun,
-    PageTrial,
-    PageTrialDetails,
-    as_json,
-    with_parts,
-)
+from minitune.view.facts import CONTINUE, run_facts, trial_facts
+from minitune.view.history import RunHistory, RunLike, TrialHistory, history_of
+from minitune.view.importances import importances_of
+from minitune.view.pace import Pace, pace_of, times_of
+from minitune.view.rows import infer_metrics, shown_metric
+from minitune.view.runs import run_row, side_fields
 
 _SCRIPTS = ("core", "run", "filter", "chart", "cards", "table", "trial", "view", "list", "live")
+_FACTS_OF_RUN = ("name", "trainable", "state", "state_text", "rest_s", "worked_s", "seed")
+_FACTS_OF_TRIAL = ("seed", "attempt", "cpu_s", "directory", "checkpoints", "error", "commands")
+"""The facts that the page shows as they are."""
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
 _DECISIONS_SHOWN = 20
@@ -121,7 +112,19 @@ def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) ->
         if only is None:
             data.add_details()
         runs.append(data.text())
-    return with_parts(Page(only), "runs", runs)
+    return with_parts(page_data(only=only), "runs", runs)
+
+
+def page_data(**given: Any) -> dict[str, Any]:
+    """What a page knows besides its runs: the `view` of the one plot to show, and its first settings; whether it is
+    served, and its version; the address of the list of runs; or this list itself.
+    """
+    return {"only": None, "is_served": False, "version": 0, "up": None, "listed": None, **given}
+
+
+def with_parts(data: Mapping[str, Any], name: str, parts: Iterable[str]) -> str:
+    """An object as JSON, with a list of parts behind it that are JSON already."""
+    return f'{json_text.dumps(data)[:-1]},"{name}":[{",".join(parts)}]}}'
 
 
 def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
@@ -163,16 +166,16 @@ def _hash_of(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def describe_importances(history: RunHistory) -> dict[str, PageImportances]:
-    """The importances for each objective, or why there are none."""
+def describe_importances(history: RunHistory) -> dict[str, dict[str, Any]]:
+    """The importances for each objective, and a `note` on how they were found, or why there are none."""
     found = {}
     for name in dict.fromkeys((history.metric, *history.objectives)):
         try:
-            known = importances_of(history, name)
+            known = importances_of(history.story.trials, name, history.params)
         except ValueError as error:
-            found[name] = PageImportances(str(error))
+            found[name] = {"note": str(error), "shares": {}}
         else:
-            found[name] = PageImportances(known.note, known.shares)
+            found[name] = {"note": known.note, "shares": known.shares}
     return found
 
 
@@ -193,7 +196,7 @@ class RunData:
     def __init__(self, history: RunHistory):
         self.history = history
         self.version = 0
-        self.importances: dict[str, PageImportances] = {}
+        self.importances: dict[str, dict[str, Any]] = {}
         self._learned_from = 0
         self._versions: dict[str, int] = {}  # by trial id: the version at which it last changed
         self._texts: dict[str, str] = {}  # by trial id: the JSON of that version, once it was asked for
@@ -229,93 +232,89 @@ class RunData:
         rank = {trial.number: place for place, trial in enumerate(ranked)}
         for each in sorted(history.trials, key=lambda each: (not each.failed, rank.get(each.number, len(rank)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
-            left_bytes -= len(details.output.encode())
-            described = replace(self._of_trial(each), details=details)
-            self._texts[each.trial.trial_id] = json_text.dumps(as_json(described))
+            left_bytes -= len(details["output"].encode())
+            self._texts[each.trial.trial_id] = json_text.dumps({**self._of_trial(each), "details": details})
 
     def text(self, since: int = 0) -> str:
         """The run as JSON, with the trials that have changed after version `since`."""
         changed = [each for each in self.history.trials if self._versions[each.trial.trial_id] > since]
         for each in changed:
             if each.trial.trial_id not in self._texts:
-                self._texts[each.trial.trial_id] = json_text.dumps(as_json(self._of_trial(each)))
+                self._texts[each.trial.trial_id] = json_text.dumps(self._of_trial(each))
         return with_parts(self._of_run(), "trials", (self._texts[each.trial.trial_id] for each in changed))
 
-    def _of_run(self) -> PageRun:
+    def _of_run(self) -> dict[str, Any]:
+        """The facts of the run, see `run_facts`, and what draws them. Times count from `first_s`."""
         history = self.history
         story = history.story
-        best = history.best
-        times = times_of(story, history.state)
-        importances = {name: as_json(each) for name, each in self.importances.items()}
-        errors = []
-        for alike in map(facts_of_errors, error_groups(story.trials)):
-            errors.append({**alike, "rerun": f"{alike['rerun']} --pdb"})
-        return PageRun(
-            name=history.name,
-            path=history.path,
-            trainable=story.setup.trainable_name,
-            state=history.state.name,
-            state_text=history.state.text,
-            is_live=history.state.name == RUNNING_RUN,
-            now_s=times.now_s,
-            rest_s=times.rest_s,
-            worked_s=times.worked_s,
-            resume=_resume_command(history),
-            metric=history.metric,
-            mode=history.mode,
-            objectives=history.objectives,
-            metrics=self._metrics,
-            params=history.params,
-            scales=story.setup.scales,
-            seed=story.setup.seed,
-            begun_s=story.setup.begun_s,
-            first_s=history.first_s,
-            total=story.total_samples,
-            counts=history.counts(),
-            compared={name: format_cell(value, LISTED_CELL) for name, value in history.compared().items()},
-            best=None if best is None else best.number,
-            best_config=None if best is None else _plain(best.trial.reported_config),
-            errors=errors,
-            earlier_best=history.earlier_best,
-            confirmed=history.confirmed_mean,
-            remark=history.remark_on_best,
-            importances=importances,
-        )
+        goal = Goal(history.metric, history.mode)
+        facts = run_facts(story, history.state, goal, find_iteration=history.iteration_of)
+        best = facts["best"]
+        row = run_row(history.name, story, history.state, goal)
+        return {
+            **{name: facts[name] for name in _FACTS_OF_RUN},
+            "path": history.path,
+            "is_live": history.state.name == RUNNING_RUN,
+            "now_s": times_of(story, history.state).now_s,
+            "resume": facts["commands"].get(CONTINUE),
+            "metric": history.metric,
+            "mode": history.mode,
+            "objectives": history.objectives,
+            "metrics": self._metrics,
+            "params": history.params,
+            "scales": story.setup.scales,
+            "begun_s": story.setup.begun_s,
+            "first_s": history.first_s,
+            "total": story.total_samples,
+            "counts": history.state.counts(story),
+            "compared": {field.header: format_cell(field.get(row), field.most) for field in side_fields([row])[1:]},
+            "best": best and best["trial"],
+            "best_config": best and _plain(best["config"]),
+            "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
+            "earlier_best": best and best["earlier_best"] and best["earlier_best"]["text"],
+            "confirmed": best and best["mean"],
+            "remark": best and (best["confirmed_text"] or (best["expected"] and best["expected"]["remark"])),
+            "importances": self.importances,
+        }
 
-    def _of_trial(self, each: TrialHistory) -> PageTrial:
+    def _of_trial(self, each: TrialHistory) -> dict[str, Any]:
+        """A trial and its courses. Times count from `first_s` of its run."""
+        trial = each.trial
         first_s = self.history.first_s
         steps = each.steps.tolist()
         is_counted = steps == list(range(1, len(steps) + 1))
         decisions = self.history.decisions_on(each)
         facts = decisions[-1].facts if decisions else {}
-        pace = pace_of(each.trial)
+        pace = pace_of(trial)
 
         def since_first_s(at_s: float | None) -> float | None:
             return None if at_s is None else round(at_s - first_s, 3)
 
-        metrics = {name: shown_metric(each.trial, name) for name in self._metrics}
-        return PageTrial(
-            number=each.number,
-            name=each.trial.name,
-            status=each.state,
-            repeats=each.trial.repeats and each.trial.repeats.trial_id,
-            ended=each.ended,
-            why=each.why,
-            error=each.error,
-            value=_finite(each.value),
-            params=each.params,
-            metrics={name: plain_or_short(value) for name, value in metrics.items() if value is not None},
-            curve=_rounded(each.values),
-            steps=None if is_counted else steps,
-            others=self._others(each),
-            spans=[[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
-            working_s=since_first_s(each.working_s),
-            counted_s=_finite(_time_of(each, pace)),
-            since_s=since_first_s(pace.since_s),
-            reported_s=since_first_s(pace.reported_s),
-            copies=[[copy.donor, copy.step] for copy in each.copies],
-            facts={name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
-        )
+        metrics = {name: shown_metric(trial, name) for name in self._metrics}
+        return {
+            "number": each.number,
+            "name": trial.name,
+            "status": each.row.state,
+            "repeats": each.row.repeats,
+            "ended": each.row.ended,
+            "why": "" if trial.ending is None else trial.ending.text,
+            "error": each.row.error,
+            "value": _finite(each.value),
+            "params": each.params,
+            "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
+            "curve": _rounded(each.values),
+            "steps": None if is_counted else steps,  # of the curve; None: 1, 2, 3 ...
+            "others": self._others(each),
+            "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
+            "working_s": since_first_s(each.working_s),  # since when it has its present worker
+            # How long it had worked at `since_s`, from when on its time counts by the clock.
+            "counted_s": _finite(_time_of(each, pace)),
+            "since_s": since_first_s(pace.since_s),
+            "reported_s": since_first_s(pace.reported_s),  # its last report, while it runs
+            # The donor of each checkpoint that it took over, and its own last step before.
+            "copies": [[copy.donor, copy.step] for copy in each.copies],
+            "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
+        }
 
     def _others(self, each: TrialHistory) -> dict[str, Any] | None:
         """The course of the other metrics: values by name, `at` these positions of the curve, or at all if it is None.
@@ -356,40 +355,18 @@ def _rounded(values: Sequence[float], digits: int = _DIGITS) -> list[float | Non
     return [value if math.isfinite(value) else None for value in rounded]
 
 
-def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> PageTrialDetails:
+def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> dict[str, Any]:
     """What the page shows of one trial alone. Blocks while files of the trial are read; unpickles nothing."""
     trial = each.trial
-    checkpoints = []
-    for kept in trial.checkpoints:
-        path = os.path.join(trial.local_path, kept.record.directory)
-        iteration = kept.progress.metrics.get(TRAINING_ITERATION)
-        checkpoints.append({"path": path, "iteration": iteration, "bytes": kept.record.total_bytes})
-    error = last_error_text(trial.local_path) if trial.num_failures or each.failed else ""
-    rerun = rerun_command(trial)
-    commands = {"run it again": rerun}
-    if each.failed:
-        commands["run it again in the debugger"] = f"{rerun} --pdb"
-    commands["its output"] = f"minitune logs {shlex.quote(history.path)} {trial.number}"
-    resume = _resume_command(history)
-    if resume is not None:
-        commands["continue the run"] = resume
-    return PageTrialDetails(
-        config=_plain(trial.reported_config),
-        seed=trial.seed,
-        attempt=trial.attempt.number,
-        cpu_s=None if trial.usage is None else trial.usage.cpu_s,
-        peak_bytes=None if trial.usage is None else mebibytes(trial.usage.peak_bytes),
-        directory=trial.local_path if trial.has_started else None,
-        decisions=[str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
-        checkpoints=checkpoints,
-        error=error or each.error,
-        output=_output_of(trial.local_path, output_bytes) if trial.has_started else "",
-        commands=commands,
-    )
-
-
-def _resume_command(history: RunHistory) -> str | None:
-    return f"minitune resume {shlex.quote(history.path)}" if history.state.can_go_on else None
+    decisions = history.decisions_on(each)[-_DECISIONS_SHOWN:]
+    facts = trial_facts(history.story, history.state, trial, decisions)
+    return {
+        **{name: facts[name] for name in _FACTS_OF_TRIAL},
+        "config": _plain(facts["config"]),
+        "peak_bytes": facts["peak_bytes"] and mebibytes(facts["peak_bytes"]),
+        "decisions": [one["text"] for one in facts["decisions"]],
+        "output": _output_of(trial.local_path, output_bytes) if trial.has_started else "",
+    }
 
 
 def _plain(value: Any) -> Any:

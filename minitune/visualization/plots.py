@@ -21,7 +21,7 @@ from typing import Any
 from minitune.base.checks import require
 from minitune.base.files import atomic_write, local_path
 from minitune.experiment.goal import check_mode, require_reported
-from minitune.visualization.history import RunHistory, RunLike, check_params
+from minitune.view.history import RunHistory, RunLike, check_params
 from minitune.visualization.page import read_histories, report_page
 
 _HEIGHT = 520

@@ -20,7 +20,7 @@ import secrets
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,22 +29,20 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from minitune.base import json_text
 from minitune.error import TuneError
-from minitune.experiment.goal import Best
-from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.output.colors import DAMAGED
-from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.reading import RunFollower, read_overview
-from minitune.record.standing import RUNNING_RUN, Standing, read_on, settle
-from minitune.record.story import Story
-from minitune.visualization.history import RunHistory
+from minitune.record.standing import RUNNING_RUN
+from minitune.view.colors import DAMAGED
+from minitune.view.facts import KEYS
+from minitune.view.history import RunHistory
+from minitune.view.runs import RunList
 from minitune.visualization.page import (
     RunData,
     fill_page,
+    page_data,
     read_histories,
     report_page,
     trial_details,
+    with_parts,
 )
-from minitune.visualization.page_data import ListedRun, Page, PageTrialDetails, as_json, with_parts
 
 logger = logging.getLogger("minitune")
 
@@ -52,14 +50,17 @@ _LOOK_S = 0.2
 """The interval between two looks at a run's journal."""
 _TICK_S = 2.0
 """While a run goes on, a page gets the time, and an estimate of the rest, at least so often."""
-_BEST_BYTES = 50_000_000
-"""The list tells the best value of runs whose journal is not larger, which takes a second to read."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
 MOST_PAGES = 64
 """More than one user opens, and fewer than the descriptors that a process may have."""
 _WAIT_S = 60.0
 """The time in which the next bytes of a request must come, and those of an answer be taken."""
+_OF_LISTED = (
+    *("name", "state", "href", "begun_s", "opened_s", "earlier_s", "worked_s", "trials", "total", "ended", "failed"),
+    *("counts", "metric", "mode", "best"),
+)
+"""What the page knows of a run in the list."""
 _HOSTS = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -86,7 +87,7 @@ class LiveRun:
         """The page as of now; `up` is the address of the list of runs, if there is one."""
         with self._lock:
             self._read_on()
-            page = Page(is_served=True, version=self._data.version, up=up)
+            page = page_data(is_served=True, version=self._data.version, up=up)
             text = with_parts(page, "runs", [self._data.text()])
             return fill_page(f"minitune: {self._history.name}", text, is_live=True)
 
@@ -108,7 +109,7 @@ class LiveRun:
             since = version
             time.sleep(_LOOK_S)
 
-    def details(self, number: int) -> PageTrialDetails | None:
+    def details(self, number: int) -> dict[str, Any] | None:
         """What the page shows of one trial alone; None if there is no such trial. Blocks."""
         with self._lock:
             self._read_on()
@@ -118,84 +119,39 @@ class LiveRun:
         return None
 
 
-class RunList:
-    """The runs below a directory. Its methods may be called from any thread; they block while runs are read."""
+class LiveList:
+    """The runs below a directory as a page. Its methods may be called from any thread; they block while runs are
+    read.
+    """
 
     def __init__(self, directory: str):
         self._directory = directory
-        self._known: dict[str, tuple[tuple[int, int], ListedRun]] = {}  # by path: the journal's state, and the row
-        self._followers: dict[str, RunFollower] = {}  # by path, of the runs that go on
+        self._runs = RunList(directory)
         self._lock = threading.Lock()
 
     def paths(self) -> dict[str, str]:
         """The runs' directories by name."""
-        return {os.path.relpath(path, self._directory): path for path in find_runs(self._directory)}
+        return self._runs.paths()
 
     def rows(self) -> list[dict[str, Any]]:
-        """A `ListedRun` for each run, the newest first."""
+        """A row for each run, the newest first. A damaged one has a name and a state only."""
         with self._lock:
-            rows = [self._row(name, path) for name, path in self.paths().items()]
-        return list(map(as_json, sorted(rows, key=lambda row: -row.begun_s)))
+            return list(map(self._shown, self._runs.rows()))
 
-    def _row(self, name: str, path: str) -> ListedRun:
-        try:
-            found = os.stat(RunDirectory(path).journal)
-            key = found.st_size, found.st_mtime_ns
-            if path in self._known and self._known[path][0] == key and self._known[path][1].state != RUNNING_RUN:
-                return self._known[path][1]
-            story, state = self._read(path, found.st_size)
-        except (TuneError, OSError, ValueError):
-            self._followers.pop(path, None)
-            return ListedRun(name, DAMAGED)
-        row = ListedRun(
-            name,
-            state.name,
+    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        shown = {name: row.get(name) for name in _OF_LISTED}
+        if row["state"] != DAMAGED:
             # A name is bytes that may be no UTF-8. `answer` decodes it.
-            href=f"run/{quote(os.fsencode(name), safe='')}/",
-            begun_s=story.setup.begun_s,
-            opened_s=story.driver.opened_s,
-            earlier_s=story.driver.earlier_s,
-            worked_s=story.worked_s,
-            trials=len(story.trials),
-            total=story.total_samples,
-            ended=sum(trial.status in (ERROR, TERMINATED) for trial in story.trials),
-            failed=sum(trial.status == ERROR for trial in story.trials),
-            counts=state.counts(story),
-        )
-        goal = story.setup.goal
-        if goal.objectives:  # they have no best trial
-            row.metric = ", ".join(goal.objectives)
-            row.mode = ", ".join(goal.objectives.values())
-        elif goal.metric is not None and goal.mode is not None:
-            best = Best.of(story.trials, goal.metric, goal.mode)
-            row.metric = goal.metric
-            row.mode = goal.mode
-            row.best = None if best is None else best.value
-        self._known[path] = key, row
-        return row
-
-    def _read(self, path: str, size_bytes: int) -> tuple[Story, Standing]:
-        """A run and its state; without the results of trials if its journal is very large.
-
-        It is read on from where it was read last time.
-        """
-        if size_bytes > _BEST_BYTES:
-            overview = read_overview(path)
-            if overview.damage is not None:
-                raise overview.damage
-            story: Story = overview
-            state = settle(story)
-        else:
-            follower = self._followers.setdefault(path, RunFollower(path))
-            _, state = read_on(follower)
-            story = follower.run
-        if state.name != RUNNING_RUN:
-            self._followers.pop(path, None)
-        return story, state
+            shown["href"] = f"run/{quote(os.fsencode(row['name']), safe='')}/"
+            shown["counts"] = {word: row[key] for word, key in KEYS.items() if row[key]}
+            for name in ("metric", "mode"):
+                if isinstance(row[name], list):  # several objectives have no best trial
+                    shown[name] = ", ".join(row[name])
+        return shown
 
     def page(self) -> bytes:
         """The page that lists the runs."""
-        text = json_text.dumps(as_json(Page(listed=self.rows())))
+        text = json_text.dumps(page_data(listed=self.rows()))
         return fill_page(f"minitune: runs in {self._directory}", text, is_live=True)
 
     def events(self) -> Iterator[str | None]:
@@ -226,7 +182,7 @@ class PageServer:
     """
 
     def __init__(self, path: str, *, is_list: bool = False, port: int = 0):
-        self._list = RunList(path) if is_list else None
+        self._list = LiveList(path) if is_list else None
         self._runs: dict[str, LiveRun] = {}
         self._lock = threading.Lock()
         self._open_pages = 0
@@ -313,7 +269,7 @@ class PageServer:
             return run.events(since)
         if len(path) == 2 and path[0] == "trial" and path[1].isdecimal():
             details = run.details(int(path[1]))
-            return None if details is None else json_text.dumps(as_json(details)).encode()
+            return None if details is None else json_text.dumps(details).encode()
         return None
 
 

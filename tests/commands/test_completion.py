@@ -69,7 +69,7 @@ LINES = [
     ("doc\t", ["doctor"]),
     ("show r\t", ["show", "run"]),
     ("show --js\tr\t", ["show", "--json", "run"]),
-    ("compare r\tm\t", ["compare", "run", "my run"]),
+    ("report r\tm\t", ["report", "run", "my run"]),
     ("show my\\ \t", ["show", "my run"]),
     ('show "m\t', ["show", "my run"]),
     ("show it\t", ["show", "it's"]),

@@ -55,7 +55,7 @@ def test_a_damaged_run_is_called_that_with_the_way_out(
     (row,) = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert (row["state"], way_out in row["why"]) == ("damaged", True)
 
-    for command in ("ls", "show", "watch", "best", "explain", "resume"):
+    for command in ("ls", "show", "watch", "best", "resume"):
         status, out, err = minitune(command, run)
         assert (command, status, out, err.count("\n")) == (command, 1, "", 1), err
         assert way_out in err
@@ -101,6 +101,6 @@ def test_trials_of_a_killed_run_wait_for_every_command(minitune: Minitune, stora
     first_result = next(number for number, line in enumerate(lines) if b'"result"' in line)
     journal.write_bytes(b"".join(lines[: first_result + 1]))
 
-    for command in (["ls"], ["explain"], ["show"], ["rerun", "0"]):
+    for command in (["ls"], ["show"], ["rerun", "0"]):
         out = minitune(command[0], tmp_path / "killed", *command[1:])[1]
         assert ("interrupted" in out, "running" in out) == (True, False), out

@@ -1,4 +1,4 @@
-"""`minitune ls`, `show`, `best`, `compare`, `watch`, `logs` on a run that has ended."""
+"""`minitune ls`, `show`, `best`, `watch`, `logs` on a run that has ended; their texts are in `tests/view`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from command_runs import Minitune, fit_three, grows_record_by_record, train
-from kit import cut, fit, listening, make_tuner, raiser, report_state, restore, table_in
+from kit import cut, fit, listening, make_tuner, raiser, restore, table_in
 
 import minitune as tune
 from minitune import ResultGrid
@@ -22,11 +22,11 @@ from minitune.analysis import ExperimentAnalysis
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.base.text import without_codes
-from minitune.commands import look as minitune_look
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import read_curves
 from minitune.record.reading import read_earlier
+from minitune.view import runs
 from minitune.visualization import RunHistory
 
 
@@ -48,12 +48,42 @@ def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: 
     assert by_path[1].startswith(f"{storage / 'run'}: 3 trials, finished\n")
 
 
-def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
-    assert [row["trial"] for row in rows(minitune, "--sort", "loss")] == [0, 1, 2]
-    assert [row["trial"] for row in rows(minitune, "--filter", "x>=1", "--limit", "1")] == [1]
-    assert [row["trial"] for row in rows(minitune, "--filter", "status == failed")] == [2]
-    assert [row["trial"] for row in rows(minitune, "--filter", "x != 1", "--filter", "loss < 2")] == [0]
-    assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
+@pytest.mark.parametrize(
+    ("options", "trials"),
+    [
+        (["--sort", "loss"], [0, 1, 2]),
+        (["--sort", "status,x"], [2, 0, 1]),
+        (["--filter", "x>=1", "--limit", "1"], [1]),
+        (["--limit", "0"], []),
+        (["--limit", "9"], [0, 1, 2]),
+        (["--filter", "status == failed"], [2]),
+        (["--filter", "x != 1", "--filter", "loss < 2"], [0]),
+        (["--filter", "loss <= 1"], [0]),
+        (["--filter", 'status != "failed"'], [0, 1]),
+        (["--filter", "done == TRUE"], [0, 1]),
+        (["--filter", "x > 0 and status != failed loss >= 2"], [1]),
+        (["--filter", "failed iter >= 1"], [2]),
+        (["--filter", "zerodivisionerror"], [2]),
+        (["--filter", 'error_message = "ZeroDivisionError: nothing left"'], [2]),
+        (["--filter", "run"], []),
+    ],
+)
+def test_rows_are_filtered_sorted_and_cut(minitune: Minitune, options: list[str], trials: list[int]) -> None:
+    assert [row["trial"] for row in rows(minitune, *options)] == trials
+    heading = minitune("ls", "run", *options)[1].splitlines()[0]
+    assert heading.endswith(": 3 trials, finished" + (f"; shown: {len(trials)}" if len(trials) < 3 else ""))
+
+
+def test_values_of_any_kind_are_sorted_numbers_first_and_missing_ones_last(minitune: Minitune, tmp_path: Path) -> None:
+    values = [10, "b", math.nan, 9, "a", None]
+
+    def odd(config: dict[str, int]) -> dict[str, Any]:
+        return {"odd": values[config["x"]]}
+
+    fit(odd, {"x": tune.grid_search(list(range(6)))}, storage_path=tmp_path, name="odd")
+    for options, trials in ((["--sort", "odd"], [3, 0, 4, 1, 2, 5]), (["--filter", "odd != 9"], [0, 1, 2, 4, 5])):
+        found = json.loads(minitune("ls", tmp_path / "odd", "--json", *options)[1])["trials"]
+        assert [row["trial"] for row in found] == trials
 
 
 def test_a_column_is_found_in_any_case_and_by_its_last_part(minitune: Minitune, tmp_path: Path) -> None:
@@ -82,42 +112,6 @@ def test_the_best_trial_comes_first_and_those_without_a_value_last(minitune: Min
     assert json.loads(minitune("best", tmp_path / "gains", "--json")[1])["value"] == 7
     _, out, _ = minitune("ls", tmp_path / "gains", "--json", "--sort", "trial")
     assert [row["trial"] for row in json.loads(out)["trials"]] == [0, 1, 2, 3]
-
-
-def test_rows_are_sorted_by_several_columns(minitune: Minitune) -> None:
-    assert [row["trial"] for row in rows(minitune, "--sort", "status,x")] == [2, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("condition", "trials"),
-    [
-        ("loss <= 1", [0]),
-        ('status != "failed"', [0, 1]),
-        ("done == TRUE", [0, 1]),
-        ("x > 0 and status != failed loss >= 2", [1]),
-        ("failed iter >= 1", [2]),
-        ("zerodivisionerror", [2]),
-        ('error_message = "ZeroDivisionError: nothing left"', [2]),
-        ("run", []),
-    ],
-)
-def test_conditions_hold_as_they_say(minitune: Minitune, condition: str, trials: list[int]) -> None:
-    assert [row["trial"] for row in rows(minitune, "--filter", condition)] == trials
-
-
-def test_numbers_come_before_texts_and_nan_comes_last(minitune: Minitune, tmp_path: Path) -> None:
-    values = [10, "b", math.nan, 9, "a", None]
-
-    def odd(config: dict[str, int]) -> dict[str, Any]:
-        return {"odd": values[config["x"]]}
-
-    fit(odd, {"x": tune.grid_search(list(range(6)))}, storage_path=tmp_path, name="odd")
-    out = minitune("ls", tmp_path / "odd", "--json", "--sort", "odd")[1]
-    assert [row["trial"] for row in json.loads(out)["trials"]] == [3, 0, 4, 1, 2, 5]
-
-
-def test_a_table_says_that_it_is_a_part(minitune: Minitune) -> None:
-    assert minitune("ls", "run", "--limit", "2")[1].splitlines()[0].endswith(": 3 trials, finished; shown: 2")
 
 
 def test_the_nodes_of_a_cluster_are_listed(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,19 +247,9 @@ def test_a_command_says_that_there_is_no_run(
 ) -> None:
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
     assert minitune("ls") == (0, f"{tmp_path}: 0 runs\n", "")
-    for command in ("show", "best", "watch", "explain"):
+    for command in ("show", "best", "watch"):
         status, out, err = minitune(command)
         assert (status, out, err.startswith(f"minitune: there is no run below {tmp_path} yet; ")) == (1, "", True)
-
-
-def test_runs_are_listed_with_their_endings(minitune: Minitune, storage: Path) -> None:
-    status, out, _ = minitune("ls", "--json")
-
-    assert status == 0
-    (row,) = json.loads(out)["runs"]
-    assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
-    assert (row["finished"], row["failed"], row["interrupted"]) == (2, 1, 0)
-    assert minitune("ls", storage)[1].startswith(f"{storage}: 1 run\n")
 
 
 def waits(config: dict[str, Any]) -> None:
@@ -287,43 +271,12 @@ def test_times_and_counts_of_a_run_that_was_interrupted(minitune: Minitune, tmp_
         assert seconds == [1e9, 1e9 + 7200]
     assert (row["total_trials"], row["finished"], row["interrupted"], row["not_started"]) == (4, 1, 1, 2)
     assert "2 trials, 2 more not started, interrupted" in minitune("ls", path)[1]
-    assert "min of loss, scope last, of 2 trials so far (the run was interrupted)" in minitune("best", path)[1]
-    compared = dict(line.split("|")[1:3] for line in minitune("compare", path)[1].splitlines() if "|" in line)
-    facts = {name.strip(): value.strip() for name, value in compared.items()}
-    assert (facts["total time (s)"], facts["reports"], facts["trials"]) == ("7200", "2", "2")
-
-
-def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune, tmp_path: Path) -> None:
-    for name in ("b", "c", "a"):
-        fit(lambda config: {"loss": 1}, storage_path=str(tmp_path), name=name)
-    rows = [row["name"] for row in json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]]
-    assert rows == ["a", "c", "b"]
-    assert minitune("ls", tmp_path / "c")[1].startswith(f"{tmp_path / 'c'}: 1 trial")
-
-
-def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
-    for name, values in (("first", [3, 1]), ("second", [2, 5])):
-        space = {"x": tune.grid_search(values)}
-        settings = {"metric": "loss", "mode": "min", "storage_path": tmp_path}
-        fit(lambda config: {"loss": config["x"]}, space, name=name, **settings)
-    paths = (tmp_path / "first", tmp_path / "second")
-    status, out, _ = minitune("compare", *paths)
-    assert status == 0
-    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
-    assert ["", "first", "second"] in table
-    assert ["best loss", "1", "2"] in table
-    assert ["config/x", "1", "2"] in table
-    out = minitune("compare", *paths, "--mode", "max")[1]
-    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
-    assert ["best loss", "3", "5"] in table
-    assert ["trials", "2", "2"] in table
-
-    status, _, err = minitune("compare", *paths, "--metric", "los", "--mode", "min")
-    assert (status, "no trial of 4 has reported 'los'; reported were: loss" in err) == (1, True)
-
-    fit(lambda config: {"other": 1}, storage_path=str(tmp_path), name="third", metric="other", mode="max")
-    status, _, err = minitune("compare", paths[0], tmp_path / "third")
-    assert (status, "have different metrics or modes; pass --metric and --mode" in err) == (1, True)
+    assert (
+        "min of loss, scope last, of 4 trials so far (the run was interrupted), 2 of which" in minitune("best", path)[1]
+    )
+    for named in ([tmp_path], [path, path]):
+        (*_, listed) = table_in(minitune("ls", *named)[1])
+        assert (listed["progress"], listed["best"], listed["duration"]) == ("1 of 4", "2", "2 h")
 
 
 @pytest.mark.parametrize(
@@ -346,18 +299,6 @@ def test_states_have_colours_and_nothing_else_changes(
     assert set(re.findall(r"\x1b\[\d+m\w+\x1b\[0m", bright)) == set(cells)
 
 
-def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(
-    minitune: Minitune, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "48")
-    head, dropped = (minitune("ls", "run")[1].splitlines()[index] for index in (2, -1))
-    assert "loss" in head
-    assert "config/" in head
-    assert "status" in head
-    assert dropped.startswith("columns left out for lack of space: trial_id")
-
-
 def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, storage: Path) -> None:
     trial = ExperimentAnalysis(storage / "run").trials[2]
     shown = minitune("show", "run", "2")
@@ -368,68 +309,12 @@ def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, sto
         "status          failed\n",
         "  x: 2\n",
         "  loss: 2\n",
-        "checkpoint_000001 (iteration 2, loss=2, ",
+        "checkpoint_000001 (iteration 2, value 2, ",
         "failed for good: ZeroDivisionError: nothing left\n",
         'raise ZeroDivisionError("nothing left")\n',
     ):
         assert text in shown[1]
     assert "minitune/trainable" not in shown[1]
-
-
-def test_a_trial_that_a_retry_has_saved_tells_its_attempts_and_its_error(minitune: Minitune, tmp_path: Path) -> None:
-    def fails_twice(config: dict[str, Any]) -> None:
-        tune.report({"loss": 1})
-        if len(failures) < 2:
-            failures.append(1)
-            raise ValueError("not yet")
-
-    failures: list[int] = []
-    space = {"x": 1, "deep": {"a": [2, {"b": 3}]}}
-    fit(fails_twice, space, max_failures=2, storage_path=tmp_path, name="saved")
-    out = minitune("show", tmp_path / "saved", "0")[1]
-    assert "status          finished, attempt 3, 2 failures\n" in out
-    assert "ValueError: not yet\n" in out
-    assert 'raise ValueError("not yet")' in out, "the traceback of the last failure"
-    assert "  deep/a: [2, {'b': 3}]\n" in out
-    assert "status          finished\n" in minitune("show", "run", "0")[1]
-    assert "status          failed\n" in minitune("show", "run", "2")[1], "one failure is what ERROR says"
-
-
-def test_errors_of_one_kind_are_shown_together_and_of_many_kinds_five(minitune: Minitune, tmp_path: Path) -> None:
-    fit(raiser(ValueError("no")), num_samples=8, give_up_after=0, storage_path=tmp_path, name="failed")
-    lines = minitune("show", tmp_path / "failed")[1].splitlines()
-    line, way = lines[lines.index("errors") + 1 :]
-    assert re.fullmatch(r"  trial 0 \(\w+\) and 7 more: ValueError: no", line)
-    assert way == f"    minitune rerun {tmp_path / 'failed'} 0"
-
-    space = {"x": tune.grid_search([*"abcdefg"])}
-    fit(fails_in_its_own_way, space, give_up_after=0, storage_path=tmp_path, name="kinds")
-    lines = minitune("show", tmp_path / "kinds")[1].splitlines()
-    errors = lines[lines.index("errors") + 1 :]
-    assert [line.split()[1] for line in errors[:-1:2]] == [*"01234"]
-    assert errors[-1] == "  and 2 more kinds"
-
-
-def fails_in_its_own_way(config: dict[str, str]) -> None:
-    raise ValueError(config["x"])
-
-
-def test_a_run_without_a_result_is_compared_with_one_that_has_some(minitune: Minitune, tmp_path: Path) -> None:
-    fit(lambda config: 1 / 0, name="nothing", storage_path=tmp_path, metric="loss", mode="min")
-    status, out, err = minitune("compare", "run", tmp_path / "nothing")
-    assert (status, err) == (0, "")
-    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if "|" in line]
-    rows = {name: values for name, *values in table}
-    assert rows["best loss"] == ["1", ""]
-    assert rows["best trial"][1] == ""
-    assert rows["reports"] == ["8", "0"]
-
-
-def test_runs_of_one_name_in_two_directories_are_compared_by_their_paths(minitune: Minitune, tmp_path: Path) -> None:
-    for storage in ("a", "b"):
-        fit_three(tmp_path / storage)
-    head = minitune("compare", tmp_path / "a" / "run", tmp_path / "b" / "run")[1].splitlines()[1]
-    assert [cell.strip() for cell in head.split("|")[2:4]] == [f"{tmp_path}/a/run", f"{tmp_path}/b/run"]
 
 
 def test_a_choice_none_is_shown_in_chosen_columns_and_a_missing_parameter_is_not(
@@ -445,31 +330,10 @@ def test_a_choice_none_is_shown_in_chosen_columns_and_a_missing_parameter_is_not
     assert only == [{"config/opt": "None"}]
 
 
-def test_the_last_checkpoint_is_told_if_it_is_another_one_than_the_best(minitune: Minitune, tmp_path: Path) -> None:
-    by_step = ("--metric", "training_iteration", "--mode", "min")
-    told = json.loads(minitune("best", "run", *by_step, "--json")[1])
-    assert told["best_checkpoint"]["iteration"] == 1
-    assert told["last_checkpoint"]["iteration"] == 2
-    fit(report_state_once, {}, metric="loss", mode="min", storage_path=tmp_path, name="one")
-    assert minitune("best", tmp_path / "one")[1].count("checkpoint ") == 1
-
-
-def report_state_once(config: dict[str, Any]) -> None:
-    report_state(1, {"loss": 1})
-
-
 def test_a_run_with_a_timestamp_that_is_no_time_is_shown(minitune: Minitune, tmp_path: Path) -> None:
     fit(lambda config: {"loss": 1, "timestamp": float("inf")}, storage_path=tmp_path, name="odd")
 
     assert minitune("show", str(tmp_path / "odd"))[0] == 0
-
-
-def test_a_run_is_shown_with_its_best_trial_and_its_errors(minitune: Minitune) -> None:
-    _, out, _ = minitune("show", "run")
-
-    assert "trials          2 finished, 1 failed\n" in out
-    assert "loss=1\n" in out
-    assert "ZeroDivisionError: nothing left\n" in out
 
 
 def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Minitune, storage: Path) -> None:
@@ -481,7 +345,8 @@ def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Min
         assert told["best_checkpoint"]["path"] == best.get_best_checkpoint("loss", "min").path
 
     told = json.loads(minitune("best", "run", "--scope", "all", "--json")[1])
-    assert (told["value"], told["iteration"]) == (0, 2)
+    assert (told["value"], told["value_iteration"]) == (0, 2)
+    assert "\nreported at     iteration 2\n" in minitune("best", "run", "--scope", "all")[1]
     assert (told["best_checkpoint"]["iteration"], told["last_checkpoint"]["iteration"]) == (2, 3)
 
 
@@ -504,18 +369,14 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     for command in ("best", "show"):
         assert f"\nearlier best    {line}\n" in minitune(command, path)[1]
         told = json.loads(minitune(command, path, "--json")[1])
-        assert told["earlier_best"] == earlier_best
-        assert told.get("best", told)["trial_id"] == best
-    out = minitune("compare", path, path)[1]
-    assert out.count(f"0 ({best})") == 2
-    assert out.count(line) == 2
-    last = {row[""]: row for row in table_in(minitune("compare", path, "--mode", "max")[1])}
-    assert last["best loss"][Path(path).name] == "0.8", "the value of its last report, not its largest one"
-    history = RunHistory(path)
-    assert history.best is history.trials[0]
-    assert history.earlier_best == line
+        told = told.get("best", told)
+        assert told["earlier_best"] == {**earlier_best, "text": line}
+        assert told["trial_id"] == best
+    assert [row["best_trial"] for row in table_in(minitune("ls", path, path)[1])] == ["0", "0"]
+    assert "\nvalue           loss=0.8\n" in f"\n{minitune('best', path, '--mode', 'max')[1]}", "of its last report"
     assert json.loads(minitune("best", path, "--scope", "all", "--json")[1])["earlier_best"] is None
-    assert RunHistory(path, "accuracy", "min").earlier_best == "", "the best trial was the best one before, too"
+    other = json.loads(minitune("best", path, "--metric", "accuracy", "--mode", "min", "--json")[1])
+    assert other["earlier_best"] is None, "the best trial was the best one before, too"
 
 
 def test_the_best_configuration_is_printed_for_a_file_or_a_command_line(minitune: Minitune, tmp_path: Path) -> None:
@@ -540,7 +401,7 @@ def test_the_mode_of_another_metric_must_be_given(
     grid = fit(peak, space, metric="loss", mode="min", storage_path=tmp_path)
     path = grid.experiment_path
 
-    for command in (["best", path], ["compare", path, path]):
+    for command in (["best", path], ["show", path]):
         status, out, err = minitune(*command, "--metric", "accuracy")
         assert (status, out) == (1, "")
         assert "optimises loss (min), which gives 'accuracy' no mode; pass --mode min or --mode max" in err
@@ -555,31 +416,8 @@ def test_the_mode_of_another_metric_must_be_given(
     ]
 
 
-def test_a_metric_may_be_nested_and_have_a_slash_in_its_name(minitune: Minitune, tmp_path: Path) -> None:
-    def train(config: dict[str, float]) -> dict[str, dict[str, float]]:
-        return {"eval": {"acc/top1": config["x"]}}
-
-    name = "eval/acc/top1"
-    grid = fit(train, {"x": 0.5}, metric=name, mode="max", storage_path=tmp_path)
-
-    assert f"{name}=0.5\n" in minitune("show", grid.experiment_path)[1]
-
-
 def third(config: dict[str, float]) -> dict[str, float]:
     return {"loss": (config["x"] + 1) / 3, "curve": [1 / 3, 0.25]}
-
-
-def test_numbers_are_short_for_people_and_whole_for_programs(minitune: Minitune, tmp_path: Path) -> None:
-    fit_three(tmp_path, third, "thirds")
-    run = tmp_path / "thirds"
-
-    for command in (["show", run, "1"], ["best", run]):
-        assert "0.3333333" not in minitune(*command)[1]
-    assert "  loss: 0.666667\n" in minitune("show", run, "1")[1]
-    assert "[0.333333, 0.25]" in minitune("show", run, "1")[1]
-    assert "loss=0.333333\n" in minitune("best", run)[1]
-    assert json.loads(minitune("show", run, "1", "--json")[1])["metrics"]["loss"] == 2 / 3
-    assert json.loads(minitune("best", run, "--json")[1])["value"] == 1 / 3
 
 
 @pytest.mark.parametrize(
@@ -697,21 +535,21 @@ def test_the_page_gets_any_free_port_by_default(minitune: Minitune, monkeypatch:
     assert int(found[1]) >= 1024
 
 
-def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:
-    status, out, _ = minitune("watch", "run")
-
-    assert status == 3
-    assert "s: 2 finished, 1 failed" in out
-    assert out.endswith(f"{storage / 'run'}: finished\n")
-
-
 def test_looking_unpickles_nothing(minitune: Minitune, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("something is unpickled")
 
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
-    for arguments in (["ls"], ["ls", "run"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
+    for arguments in (
+        ["ls"],
+        ["ls", "run"],
+        ["show"],
+        ["show", "run", "2"],
+        ["best"],
+        ["watch"],
+        ["show", "run", "--why"],
+    ):
         assert minitune(*arguments)[2] in ("", f"minitune: last is {storage / 'run'}\n")
 
 
@@ -731,18 +569,6 @@ def test_driver_and_watch_give_one_duration(
         *_, block, total = seconds_of(capsys.readouterr().out)
     assert block == total
     assert seconds_of(minitune("watch", tmp_path / "timed")[1]) == [total]
-
-
-def test_rows_without_a_value_come_last_and_equal_nothing(minitune: Minitune, tmp_path: Path) -> None:
-    def reports_twice_or_less(config: dict[str, float]) -> dict[str, float]:
-        return {"loss": 1, **({"extra": config["x"]} if config["x"] != 1 else {})}
-
-    fit_three(tmp_path, reports_twice_or_less, "some")
-
-    _, out, _ = minitune("ls", tmp_path / "some", "--json", "--sort", "extra")
-    assert [row["trial"] for row in json.loads(out)["trials"]] == [0, 2, 1]
-    _, out, _ = minitune("ls", tmp_path / "some", "--json", "--filter", "extra != 2")
-    assert [row["trial"] for row in json.loads(out)["trials"]] == [0, 1]
 
 
 def test_a_trial_may_be_named_by_its_own_directory_and_of_many_ten_are_offered(
@@ -783,7 +609,7 @@ def test_an_error_of_many_lines_is_told_by_its_first(minitune: Minitune, tmp_pat
     run = str(tmp_path / "run")
     fit_three(tmp_path, fails_at_length)
 
-    for command in (["show", run], ["show", run, "0"], ["explain", run], ["rerun", run, "0"]):
+    for command in (["show", run], ["show", run, "0"], ["show", run, "--why"], ["rerun", run, "0"]):
         assert ": ValueError: the shapes do not fit\n" in minitune(*command)[1]
 
 
@@ -866,14 +692,14 @@ def test_a_run_that_cannot_be_read_hides_no_other(
 ) -> None:
     fit_three(tmp_path)
     fit_three(tmp_path, name="other")
-    real = minitune_look.read_overview
+    real = runs.RunFollower
 
     def read(path: str) -> Any:
         if path.endswith("/run"):
             raise PermissionError(13, "Permission denied", path)
         return real(path)
 
-    monkeypatch.setattr(minitune_look, "read_overview", read)
+    monkeypatch.setattr(runs, "RunFollower", read)
     found = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert [(row["name"], row["state"]) for row in found] == [("other", "finished"), ("run", "damaged")]
     assert minitune("ls", tmp_path)[1].endswith(f"run is damaged: [Errno 13] Permission denied: '{tmp_path}/run'\n")
@@ -905,11 +731,6 @@ def test_a_long_output_is_shown_whole_with_characters_of_several_bytes(
     assert minitune("logs", tmp_path / "run", "0") == (0, text, "")
 
 
-def test_rows_may_be_none_or_all(minitune: Minitune) -> None:
-    assert rows(minitune, "--limit", "0") == []
-    assert len(rows(minitune, "--limit", "9")) == 3
-
-
 def test_a_table_of_chosen_columns_has_these_in_their_order(minitune: Minitune) -> None:
     (row, *_) = table_in(minitune("ls", "run", "--columns", "loss,trial, x", "--sort", "x")[1])
     assert list(row.items()) == [("loss", "1"), ("trial", "0"), ("config/x", "0")]
@@ -927,18 +748,60 @@ def test_runs_are_chosen_as_trials_are(minitune: Minitune, tmp_path: Path) -> No
     assert names == ["one"]
     told = json.loads(minitune("ls", tmp_path, "--json", "--sort", "name", "--columns", "name,failed")[1])
     assert told["runs"] == [{"name": "one", "failed": 1}, {"name": "two", "failed": 1}]
+    assert table_in(minitune("ls", tmp_path, "--sort", "age", "--columns", "name")[1]) == [
+        {"name": "one"},
+        {"name": "two"},
+    ]
     assert told["directory"] == str(tmp_path)
     assert minitune("ls", tmp_path, "--limit", "1")[1].startswith(f"{tmp_path}: 2 runs; shown: 1\n")
 
 
-def test_programs_get_runs_side_by_side_with_what_they_took_and_their_best(minitune: Minitune, tmp_path: Path) -> None:
-    fit(lambda config: 1 / 0, name="nothing", storage_path=tmp_path, metric="loss", mode="min")
-    told = json.loads(minitune("compare", "run", tmp_path / "nothing", "--json")[1])
-    assert (told["metric"], told["mode"]) == ("loss", "min")
-    one, other = told["runs"]
-    assert (one["name"], one["reports"], one["total_trials"], one["best"]["trial"], one["best"]["value"]) == (
-        *("run", 8, 3, 0, 1),
-    )
-    assert one["training_s"] > 0
-    assert (other["name"], other["reports"], other["training_s"]) == ("nothing", 0, 0)
-    assert (other["best"], other["earlier_best"], other["counts"]["failed"]) == (None, None, 1)
+def test_runs_side_by_side_have_names_that_differ_and_their_own_objectives(minitune: Minitune, tmp_path: Path) -> None:
+    for storage, metric in (("a", "loss"), ("b", "height")):
+        values = {metric: 3.5}
+        fit(lambda config, values=values: values, {"x": 1}, metric=metric, mode="max", storage_path=tmp_path / storage)
+    fit(raiser(ValueError("no")), name="none", metric="loss", mode="min", storage_path=tmp_path)
+    paths = [next((tmp_path / storage).iterdir()) for storage in "ab"]
+    table = table_in(minitune("ls", *paths, tmp_path / "none")[1])
+    assert [row["name"] for row in table] == [*map(str, paths), str(tmp_path / "none")]
+    assert [(row["metric"], row["best"], row["failed"]) for row in table] == [
+        ("loss (max)", "3.5", ""),
+        ("height (max)", "3.5", ""),
+        ("loss (min)", "", "1"),
+    ]
+    assert [row["config/x"] for row in table] == ["1", "1", ""]
+
+
+def test_a_run_that_goes_on_is_shown_with_the_time_that_it_will_take(minitune: Minitune, tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    def look(trial: Any, **info: Any) -> None:
+        if trial.number == 1:
+            told.append(json.loads(minitune("show", tmp_path / "run", "--json")[1]))
+            told.append(minitune("show", tmp_path / "run")[1])
+
+    with clock.use(VirtualClock(1e9)):
+        executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+        settings = {"executor": executor, "max_concurrent_trials": 1, "metric": "loss", "mode": "min"}
+        space = {"x": tune.grid_search([0, 1, 2])}
+        fit(waits, space, callbacks=[listening(on_trial_start=look)], storage_path=tmp_path, name="run", **settings)
+    data, text = told
+    assert (data["state"], data["worked_s"], data["rest_s"], data["ending"]) == ("running", 3600, 3600, None)
+    assert data["best"]["expected"] is None, "while it goes on, nothing is certain"
+    assert list(data["commands"].values()) == [f"minitune {word} {tmp_path}/run" for word in ("watch", "stop")]
+    assert "\nrest            about 1 h\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["show", "run", "1", "--why"], "--why is for a run"),
+        (["show", "run", "--config", "json"], "name one, such as `best`"),
+    ],
+)
+def test_options_of_show_that_do_not_go_together_are_refused(
+    minitune: Minitune, arguments: list[str], text: str
+) -> None:
+    status, out, err = minitune(*arguments)
+    assert (status, out, text in err) == (2, "", True)
+    assert minitune("show", "run", "1", "--config", "args")[1] == "--x 1\n"

@@ -86,7 +86,7 @@ def test_one_trial_is_stopped_and_the_run_goes_on(script: Script) -> None:
     assert re.fullmatch(r"trial 0 \(\w+\): stopped at \d+; the run goes on\n", done.stdout)
     assert ended.returncode == 1
     assert driver.returncode == 0, "its only trial has ended without an error"
-    assert "stopped: at the request of the user" in script.run_minitune("explain", "live", "0").stdout
+    assert "stopped: at the request of the user" in script.run_minitune("show", "live", "0").stdout
 
 
 def test_a_driver_that_hears_no_requests_is_left_alone(

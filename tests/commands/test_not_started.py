@@ -128,12 +128,9 @@ def test_show_and_best_name_trials_without_a_turn(minitune: Minitune) -> None:
     trial = json.loads(out)
     assert (status, trial["status"], trial["directory"]) == (0, "not started", None)
     assert "of 6 trials so far (the run was stopped), 4 of which were not started" in minitune("best", "drawn")[1]
+    assert minitune("show", "drawn", "--why")[1].count(" not started at the start: stopped: ") == 4
     status, _, errors = minitune("logs", "drawn", "5")
     assert (status, "has no directory: it is not started" in errors) == (1, True)
-
-
-def test_explain_names_trials_without_a_turn(minitune: Minitune) -> None:
-    assert minitune("explain", "drawn")[1].count(" not started ") == 4
 
 
 @pytest.mark.parametrize("name", ["drawn", "lazy"])

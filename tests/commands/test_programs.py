@@ -654,7 +654,7 @@ def test_files_that_a_program_has_replaced_are_not_waited_for(run: Run) -> None:
     assert status == 0
     assert stat.S_ISFIFO(os.stat(Path(trials()[0].local_path, "command.json")).st_mode)
 
-    for command in ("ls", "show", "best", "report", "explain"):
+    for command in ("ls", "show", "best", "report"):
         assert run(command, "run", *(["0"] if command == "show" else []))[0] == 0
     assert run("logs", "run")[2].endswith("stdout is a FIFO, but it must be a regular file\n")
 

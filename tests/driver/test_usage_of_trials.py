@@ -10,7 +10,7 @@ from kit import RUN, fit, journal_of, restore, run_path
 
 from minitune import grid_search, report
 from minitune.commands import cli
-from minitune.visualization.history import history_of
+from minitune.view.history import history_of
 from minitune.visualization.page import trial_details
 
 MIB = 1 << 20
@@ -43,7 +43,7 @@ def test_cpu_time_and_peak_memory_of_a_trial_are_recorded_and_shown(capsys):
     assert cli.main(["show", str(run_path()), "1"]) == 0
     assert f" {large.peak_bytes / MIB:.0f} MiB\n" in capsys.readouterr().out
     history = history_of(str(run_path()), "loss", "min")
-    assert trial_details(history, history.trials[1]).peak_bytes == f"{large.peak_bytes / MIB:.0f} MiB"
+    assert trial_details(history, history.trials[1])["peak_bytes"] == f"{large.peak_bytes / MIB:.0f} MiB"
     assert cli.main(["ls", str(run_path()), "--columns", "trial,peak_bytes"]) == 0
     assert str(large.peak_bytes) in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ import minitune as tune
 from minitune import ExperimentAnalysis, Result, ResultGrid, Study
 from minitune.base.table import Column, Table, curve
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
-from minitune.output.rows import TrialRow
+from minitune.view.rows import TrialRow
 
 BAD = "<script>alert('x')</script>&amp;"
 

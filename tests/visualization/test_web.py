@@ -28,7 +28,6 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.standing import Standing
 from minitune.visualization import server
-from minitune.visualization.page_data import PageImportances
 from minitune.visualization.server import PageServer
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
@@ -103,7 +102,7 @@ def test_the_page_its_events_and_one_trial_are_served(client: Client) -> None:
     assert headers["Cache-Control"] == "no-store"
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert [trial["number"] for trial in client.event()["trials"]] == [0, 1]
-    assert client.event()["trials"][0]["details"] is None
+    assert "details" not in client.event()["trials"][0]
     status, body, headers = client.ask("trial/1")
     assert (status, json.loads(body)["config"]) == (200, {"i": 1})
     assert headers["Content-Type"] == "application/json; charset=utf-8"
@@ -226,9 +225,9 @@ def test_a_run_that_is_removed_is_told(client: Client) -> None:
 def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[int] = []
 
-    def describe(history: Any) -> dict[str, PageImportances]:
+    def describe(history: Any) -> dict[str, dict[str, Any]]:
         learned.append(len(history.scored("score")))
-        return {"score": PageImportances("a test")}
+        return {"score": {"note": "a test", "shares": {}}}
 
     def look(**info: Any) -> None:
         if not runs:
@@ -301,7 +300,7 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
         fit(fails, {"i": grid_search([0, 1, 1])}, executor=executor, name="one", max_concurrent_trials=1)
     fit(report_n(1, score=1), name="bad")
     (run_path("bad") / "journal").write_bytes(b"?")
-    runs = server.RunList(str(run_path().parent))
+    runs = server.LiveList(str(run_path().parent))
     one, bad = runs.rows()
     assert one == {
         "name": "one",
@@ -326,19 +325,19 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("is_large", [False, True])
 def test_the_list_counts_the_trials_of_an_interrupted_run(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_large:
-        monkeypatch.setattr(server, "_BEST_BYTES", 10)
+        monkeypatch.setattr("minitune.view.runs._BEST_BYTES", 10)
     interrupts = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
     fit(report_n(9, score=1), {"i": grid_search([0, 1, 2])}, callbacks=[interrupts], max_concurrent_trials=1)
-    (row,) = server.RunList(str(run_path().parent)).rows()
+    (row,) = server.LiveList(str(run_path().parent)).rows()
     assert (row["state"], row["counts"]) == ("interrupted", {"interrupted": 1, "not started": 2})
 
 
 @pytest.mark.parametrize("is_large", [False, True])
 def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_large:
-        monkeypatch.setattr(server, "_BEST_BYTES", 10)
+        monkeypatch.setattr("minitune.view.runs._BEST_BYTES", 10)
     fit(lambda config: {"loss": config["i"]}, {"i": grid_search([3, 1, 2])}, metric="loss", mode="min")
-    (row,) = server.RunList(str(run_path().parent)).rows()
+    (row,) = server.LiveList(str(run_path().parent)).rows()
     assert (row["metric"], row["mode"], row["ended"], row["total"]) == ("loss", "min", 3, 3)
     assert row["best"] == (None if is_large else 1), "results of a very large run are not read"
 
@@ -360,7 +359,7 @@ def test_the_time_comes_to_a_page_without_a_report(monkeypatch: pytest.MonkeyPat
 
 def test_the_list_names_several_objectives() -> None:
     fit(lambda config: {"a": 1.0, "b": 2.0}, {}, metric=["a", "b"], mode=["min", "max"])
-    (row,) = server.RunList(str(run_path().parent)).rows()
+    (row,) = server.LiveList(str(run_path().parent)).rows()
     assert (row["metric"], row["mode"], row.get("best")) == ("a, b", "min, max", None)
 
 
@@ -380,8 +379,8 @@ def test_two_runs_of_the_list_are_compared() -> None:
 def test_the_list_looks_again_at_runs_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     fit(report_n(1, score=1))
     states = ["running", "killed"]  # the journal of a driver that is killed stays as it is
-    monkeypatch.setattr(server, "read_on", lambda run: (run.read_new(), Standing(states.pop(0), "")))
-    runs = server.RunList(str(run_path().parent))
+    monkeypatch.setattr("minitune.view.runs.read_on", lambda run: (run.read_new(), Standing(states.pop(0), "")))
+    runs = server.LiveList(str(run_path().parent))
     assert [runs.rows()[0]["state"] for _ in range(3)] == ["running", "killed", "killed"]
 
 

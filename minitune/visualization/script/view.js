@@ -176,7 +176,7 @@ function sideBySide(runs, host, only) {
   }
   if (!only || only.view === "edf") addEdf(runs, add);
   if (only) { host.append(el("div.cards.alone", {}, ...made.map((card) => card.root))); return; }
-  // The same rows and texts as those of `minitune compare`.
+  // The same rows and texts as those of `minitune ls A B`.
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.data.compared)))].filter((name) => runs.some((run) => run.data.compared[name]));
   const table = el("table.side", {}, el("thead", {}, el("tr", {}, el("th"), ...runs.map((run, index) => el("th", { scope: "col" }, el("span", { className: `key run${index % 8}` }), run.data.name)))),
     el("tbody", {}, ...names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), ...runs.map((run) => el("td", {}, run.data.compared[name] ?? ""))))));

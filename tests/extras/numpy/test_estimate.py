@@ -1,14 +1,18 @@
 """Expected values: what to expect of a trial if it were run again and again."""
 
+import json
 import math
 import random
 
 import pytest
-from kit import fit, run_path, virtual_executor
+from kit import fit, listening, run_path, virtual_executor
 
 from minitune import ExperimentAnalysis, choice, grid_search, loguniform, report, uniform
 from minitune.base import clock
+from minitune.commands.cli import main
 from minitune.search.estimate import Estimate, _chosen, _columns_of, _fitted, _likely_logs, remark_on_luck
+from minitune.view.history import RunHistory
+from minitune.visualization.page import RunData
 
 TRUTH_OF = {"a": 0.0, "b": 0.4}
 
@@ -287,3 +291,33 @@ def test_a_long_run_ends_with_the_remark_and_a_short_one_without(capsys):
             executor=virtual_executor(),
         )  # fmt: skip
         assert ("was lucky" in capsys.readouterr().out) is is_shown
+
+
+def test_views_tell_a_lucky_best_value_when_the_run_has_ended(capsys):
+    rng = random.Random(1)
+    told = []
+
+    def noisy(config):
+        return {"score": (config["x"] - 0.3) ** 2 + 0.3 * rng.gauss(0, 1)}
+
+    def look(trial, **info):
+        if trial.number == 19:
+            told.append(page_of())
+
+    def page_of():
+        return json.loads(RunData(RunHistory(run_path())).text())["remark"]
+
+    settings = {"num_samples": 20, "seed": 1, "metric": "score", "mode": "min"}
+    fit(noisy, {"x": uniform(0, 1)}, callbacks=[listening(on_trial_complete=look)], **settings)
+    assert told == [None], "while it runs, nothing is known for certain"
+    remark = "-0.442 was lucky: about 0.113 is to be expected"
+    assert page_of() == remark
+    for command in ("show", "best"):
+        assert main([command, str(run_path())]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("expected")]
+        assert line.startswith("expected        about 0.113 (")
+        assert line.endswith(f"): {remark}")
+    assert main(["show", str(run_path()), "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["best"]["expected"]
+    assert expected["low"] < expected["value"] < expected["high"]
+    assert expected["remark"] == remark

@@ -13,7 +13,7 @@ from browser import Browser, Page
 from made_run import LOG, RUNNING, run_of
 
 from minitune.visualization.page import fill_page
-from minitune.visualization.page_data import ListedRun, as_json
+from minitune.visualization.server import _OF_LISTED
 
 
 def opened(chromium: Browser, directory: Path, *runs: dict[str, Any], only: Any = None, width: int = 1265) -> Page:
@@ -900,19 +900,24 @@ def test_a_link_leads_to_the_head_of_its_part(chromium: Browser, tmp_path: Path,
     assert page.run("document.querySelectorAll('[data-view=slice] [aria-pressed=true]').length") == 3
 
 
+def listed(name: str, state: str, href: str | None = None, **facts: Any) -> dict[str, Any]:
+    """A run in the list, with what is unknown of a damaged one."""
+    return {**dict.fromkeys(_OF_LISTED), "counts": {}, "name": name, "state": state, "href": href, **facts}
+
+
 def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
-    facts: Any = {"begun_s": 1e9, "opened_s": 1e11, "metric": "loss", "mode": "min"}
+    facts: Any = {"begun_s": 1e9, "opened_s": 1e11, "earlier_s": 0, "metric": "loss", "mode": "min"}
     counts = {"stopped": 1, "running": 2, "pending": 6}
     rows = [
-        ListedRun("a", "running", "run/a/", trials=3, ended=1, total=9, counts=counts, earlier_s=65, **facts),
-        ListedRun("b", "damaged"),
-        ListedRun(
+        listed("a", "running", "run/a/", trials=3, ended=1, total=9, counts=counts, **{**facts, "earlier_s": 65}),
+        listed("b", "damaged"),
+        listed(
             "c", "killed", "run/c/", trials=2, ended=2, failed=2, worked_s=3.5, best=1e-7, counts={"failed": 2}, **facts
         ),
-        ListedRun("d d", "finished", "run/d%20d/", trials=1, ended=1, total=1, worked_s=7322, best=0.123456, **facts),
+        listed("d d", "finished", "run/d%20d/", trials=1, ended=1, total=1, worked_s=7322, best=0.123456, **facts),
     ]
     path = tmp_path / "list.html"
-    path.write_bytes(fill_page("runs", json.dumps({"listed": list(map(as_json, rows))})))
+    path.write_bytes(fill_page("runs", json.dumps({"listed": rows})))
     page = chromium.open(path.as_uri())
     page.wait_for("document.querySelector('.list td') !== null")
     lines = (

@@ -18,7 +18,7 @@ NOT_FOR_QUIET_RUNS = [
     "minitune.logger.tensorboardx",
     "minitune.output.reporters",
     "minitune.output.live_reporter",
-    "minitune.output.summary",
+    "minitune.view.summary",
     "minitune.driver.resume",
     "minitune.driver.replay",
     "minitune.record.story",

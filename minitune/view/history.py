@@ -12,16 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
 from minitune.base.numbers import finite_number, known_number
 from minitune.base.text import plain_or_short
-from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, require_reported
+from minitune.experiment.goal import require_reported
 from minitune.experiment.lifecycle import ERROR, Transition
 from minitune.experiment.trial import Trial
-from minitune.output.comparison import ComparedRun
-from minitune.output.rows import metrics_of, parameter_names, row_of
-from minitune.output.summary import earlier_best_text
 from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path
@@ -30,6 +26,8 @@ from minitune.record.standing import RUNNING_RUN, read_on
 from minitune.record.story import Effect
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
 from minitune.space.tree import value_at_text
+from minitune.view.importances import Importances, importances_of
+from minitune.view.rows import TrialRow, metrics_of, parameter_names, row_of
 
 METRICS_KEPT = 12
 """The number of metrics besides the objective whose course is kept."""
@@ -67,7 +65,7 @@ class TrialHistory:
         others: The values of its first few other metrics at each of `steps`, or NaN.
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
-        ended, state, why, error: See `TrialRow`. `why` is the text of its `ending`.
+        row: Its state, and how it ended.
         working_s: Since when it has its present worker, or None.
         value: Its last objective, or NaN.
     """
@@ -81,22 +79,15 @@ class TrialHistory:
     others: dict[str, array[float]] = field(default_factory=dict)
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
-    ended: str = ""
-    state: str = ""
-    why: str = ""
-    error: str = ""
+    row: TrialRow = field(default_factory=lambda: TrialRow(name=""))
     working_s: float | None = None
     value: float = math.nan
 
     def describe(self, metric: str, paths: Sequence[str], begun_s: float | None) -> None:
         """Fill in what follows from the trial's present state."""
         trial = self.trial
-        row = row_of(trial, (), paths)
-        self.params = {path: plain_or_short(value) for path, value in row.params.items()}
-        self.ended = row.ended
-        self.state = row.state
-        self.why = "" if trial.ending is None else trial.ending.text
-        self.error = row.error
+        self.row = row_of(trial, (), paths)
+        self.params = {path: plain_or_short(value) for path, value in self.row.params.items()}
         self.metrics = flatten(trial.progress.metrics)
         last = trial.progress.analysis.get(metric, "last")
         self.value = math.nan if last is None else float(last)
@@ -135,8 +126,8 @@ class RunHistory:
     """
 
     def __init__(self, source: Any, metric: str | None = None, mode: str | None = None, *, needs_metric: bool = True):
-        results = getattr(source, "_run", None)  # a ResultGrid and an ExperimentAnalysis have this attribute
-        if isinstance(results, RunResults):
+        results = getattr(source, "_run", None)  # of a ResultGrid or an ExperimentAnalysis
+        if results is not None:
             metric, mode = results.goal.one(metric, mode)
             source = results.path
         if not isinstance(source, (str, os.PathLike)):
@@ -224,55 +215,11 @@ class RunHistory:
         """The trials that count for a metric: their last value is finite, and they have not failed."""
         return [each for each in self.trials if not each.failed and math.isfinite(self.value_of(each, metric))]
 
-    @property
-    def best(self) -> TrialHistory | None:
-        """The trial with the best last result, see `best_trial`; None if none has one."""
-        found = best_trial(self.story.trials, self.metric, self.mode)
-        return None if found is None else self._reader.trials[found.trial_id]
-
-    def counts(self) -> dict[str, int]:
-        """The number of trials by state, with those that the search has not drawn."""
-        return dict(self.state.counts(self.story))
-
-    def compared(self) -> dict[str, Any]:
-        """The column of the run beside those of others; see `ComparedRun`."""
-        return ComparedRun.of(self.story, self.state, self.metric, self.mode).column(self.earlier_best)
-
-    @property
-    def confirmed_mean(self) -> float | None:
-        """The mean of the best trial's repeats; None without repeats."""
-        confirmed = confirmations(self.story.trials, self.metric, self.mode)
-        return confirmed[0].mean if confirmed else None
-
-    @property
-    def remark_on_best(self) -> str:
-        """What the repeats of the best trial gave; of a run that has ended, otherwise whether its value was lucky.
-
-        Blocks for up to 0.2 s of CPU.
-        """
-        trials = self.story.trials
-        confirmed = confirmations(trials, self.metric, self.mode)
-        if confirmed:
-            return str(confirmed[0])
-        if self.state.name == RUNNING_RUN or self.best is None:
-            return ""
-        from minitune.search.estimate import estimates, remark_on_luck
-
-        return remark_on_luck(estimates(trials, self.metric, self.mode), self.mode)
-
-    @property
-    def earlier_best(self) -> str:
-        """A text on the trial that `earlier_best` finds, or empty."""
-        best = self.best
-        if best is None:
-            return ""
-        other = earlier_best([history.trial for history in self.trials], best.trial, self.metric, self.mode)
-        if other is None:
-            return ""
-        course = next(history for history in self.trials if history.trial is other)
-        points = zip(course.values, course.steps, strict=True)
-        found = best_of(((value, step) for value, step in points if math.isfinite(value)), self.mode)
-        return "" if found is None else earlier_best_text(other, self.metric, self.mode, found)
+    def iteration_of(self, trial: Trial, metric: str, value: float) -> Any:
+        """See `facts.IterationOf`."""
+        course = self._reader.trials[trial.trial_id]
+        known = course.values if metric == self.metric else course.others.get(metric, ())
+        return next((step for step, each in zip(course.steps, known, strict=False) if each == value), None)
 
 
 def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
@@ -289,6 +236,23 @@ def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory
         (metric, mode),
     )
     return run
+
+
+def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Importances:
+    """Estimate how much each parameter matters for the objective.
+
+    Args:
+        run: See `plots`. Blocks while it is read.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ValueError: If fewer than 3 trials have a finite objective, no parameter has varied, or there is no metric or
+            mode.
+    """
+    history = history_of(run, metric, mode)
+    return importances_of(history.story.trials, history.metric, history.params)
 
 
 def check_params(history: RunHistory, params: Sequence[str]) -> None:

@@ -1,13 +1,14 @@
 """A trial as a row: what every view of a run shows of its trials, decided once.
 
 `row_of` makes the row of a trial, of a live run or of a journal, and `columns` a table of rows. `facts_of_trial` has
-all digits and all metrics, for programs, and `fact_table` shows those that a user has chosen.
+all digits and all metrics, for programs, and `listed_fields` are those that are shown by default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ from minitune.base.text import cut, one_line
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
 from minitune.experiment.trial import Trial
-from minitune.output.colors import color_of
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
@@ -30,6 +30,7 @@ from minitune.result import (
     own_metrics,
 )
 from minitune.space.tree import value_at_text
+from minitune.view.colors import color_of
 
 USUAL_METRICS = {
     "mean_accuracy": "acc",
@@ -46,11 +47,13 @@ MAX_SHOWN_VALUES = 20
 """The maximum number of parameters or metrics in a line."""
 _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
-_WHOLE = 10_000
+WHOLE = 10_000
 """The maximum number of characters of a cell that is not cut."""
 _ERROR_READ = 1000
 _ERROR_LENGTH = 300
 """The numbers of characters of an error that are read, and shown."""
+LISTED_CELL = 40
+"""The most characters of a value in tables of commands."""
 _ABSENT = object()
 
 
@@ -111,10 +114,11 @@ def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collectio
     return [row_of(trial, metrics, params) for trial in trials]
 
 
-def facts_of_trial(trial: Trial, goal: Goal) -> dict[str, Any]:
+def facts_of_trial(trial: Trial, goal: Goal, params: Iterable[str]) -> dict[str, Any]:
     """A trial as a flat dict for programs, with all its metrics and its whole configuration.
 
-    The names are those of `LISTED`. A metric with one of our own names is left out.
+    The names are those of columns; `params` are the parameters that have one. A metric with one of our own names is
+    left out.
     """
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     aims = {name: shown_metric(trial, name) for name in goal.metrics}
@@ -132,7 +136,7 @@ def facts_of_trial(trial: Trial, goal: Goal) -> dict[str, Any]:
         **{name: value for name, value in aims.items() if value is not None},
         **automatic,
         **flat_row({CONFIG: trial.reported_config}),
-        **{f"{CONFIG}/{name}": value for name, value in shown_params(trial, trial.evaluated_params).items()},
+        **{f"{CONFIG}/{name}": value for name, value in shown_params(trial, params).items()},
         "failures": trial.num_failures,
         "error_message": last_line(trial) or None,  # "error" is a usual name of a metric
         "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
@@ -171,82 +175,82 @@ def last_line(trial: Trial) -> str:
 
 # -- columns -----------------------------------------------------------------------------------------------------------
 class Field(NamedTuple):
-    """A fact about trials as a column. A narrow terminal keeps the columns of the lowest ranks."""
+    """A fact about trials or runs as a column. A narrow terminal keeps the columns of the lowest ranks.
+
+    Attributes:
+        most, least: See `Column`.
+        state: The state of a row, whose colour its cell gets.
+    """
 
     name: str
     header: str
     rank: int
-    get: Callable[[TrialRow], Any]
+    get: Callable[[Any], Any]
+    most: int = LISTED_CELL
+    least: int = 0
+    state: Callable[[Any], str] | None = None
 
 
-# Of a narrow table, the user reads the objective and the parameters first. The user's other metrics say more than the
-# time, and the node says least.
-_REPEATS = Field("repeats", "repeats", 3, lambda row: row.repeats)
-_NODE = Field(NODE_IP, "node", 7, lambda row: row.node)
+# Of a narrow table, the user reads the objective, the status and the parameters first. The user's other metrics say
+# more than the time, and the node says least.
 _OBJECTIVE_RANK = 1
-_PARAMETER_RANK = 2
-_METRIC_RANKS = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6}
-_OTHER_METRIC_RANK = 5
+_STATUS_RANK = 2
+_PARAMETER_RANK = 3
+_REPEATS_RANK = 4
+_METRIC_RANKS = {TRAINING_ITERATION: 5, TIME_TOTAL_S: 7}
+_OTHER_METRIC_RANK = 6
+_LAST_RANK = 8
 _STATE_NAMES = ("status", "ended", "state")
 """The facts whose cells have the colour of the state."""
 
-SHOWN = (
-    Field("name", "Trial name", 0, lambda row: row.name),
-    Field("ended", "status", 3, lambda row: row.ended),
-    _REPEATS,
+_SHOWN = (
+    Field("name", "Trial name", 0, lambda row: row.name, WHOLE),
+    Field("ended", "status", _STATUS_RANK, lambda row: row.ended, WHOLE, state=lambda row: row.state),
+    Field("repeats", "repeats", _REPEATS_RANK, lambda row: row.repeats, WHOLE),
 )
-"""What the live view, the end of a run and notebooks show of a trial, before its parameters and metrics."""
-LISTED = (
-    Field("trial", "trial", 0, lambda row: row.number),
-    Field(TRIAL_ID, TRIAL_ID, 7, lambda row: row.trial_id),
-    Field("status", "status", 4, lambda row: row.state),
-    Field("ended", "ended", 3, lambda row: row.ended if row.ended != row.state else None),
-    _REPEATS,
-)
-"""What `minitune ls` shows of it, under the names that its options take."""
-LISTED_CELL = 40
-"""The most characters of a value in tables of commands."""
+_NODE = Field(NODE_IP, "node", _LAST_RANK, lambda row: row.node, WHOLE)
+
+
+def table_of(rows: Sequence[Any], fields: Iterable[Field]) -> Table:
+    """A table of those fields that have a value."""
+    made = []
+    ranks = []
+    for one in fields:
+        values = [one.get(row) for row in rows]
+        if any(value is not None for value in values):
+            colors = [] if one.state is None else [color_of(one.state(row)) for row in rows]
+            made.append(Column(one.header, values, one.most, one.least, colors))
+            ranks.append(one.rank)
+    return Table(made, sorted(range(len(made)), key=ranks.__getitem__))
+
+
+def metric_rank(name: str, aims: Collection[str]) -> int:
+    """The rank of a metric; `aims` are the objectives."""
+    return _OBJECTIVE_RANK if name in aims else _METRIC_RANKS.get(name, _OTHER_METRIC_RANK)
 
 
 def columns(
     rows: Sequence[TrialRow],
-    begins: Sequence[Field],
     goal: Goal,
     params: Mapping[str, str],
     metrics: Mapping[str, str],
     cell: int = 20,
     least: int = 0,
 ) -> Table:
-    """A table of trials: `begins`, parameters, metrics, and the node if there are several.
+    """A table of trials: name, status, parameters, metrics, and the node if there are several.
 
-    Columns without a value are left out. In a narrow terminal, those of the trial, the objectives and the parameters
-    stay longest. A parameter or metric has at most `cell` characters, and a metric of the user's at least `least`.
+    A parameter or metric has at most `cell` characters, and a metric of the user's at least `least`.
     """
     reported = [name for name in metrics if any(name in row.metrics for row in rows)]
     aims = goal.metrics or reported[:1]
-    fields = [*begins]
-    fields += [Field(f"{CONFIG}/{name}", params[name], _PARAMETER_RANK, _from_params(name)) for name in params]
+    fields = [*_SHOWN]
+    fields += [Field(name, params[name], _PARAMETER_RANK, _from_params(name), cell) for name in params]
     for name in reported:
-        rank = _OBJECTIVE_RANK if name in aims else _METRIC_RANKS.get(name, _OTHER_METRIC_RANK)
-        fields.append(Field(name, metrics[name], rank, _from_metrics(name)))
+        width = 0 if name in _METRIC_RANKS else least
+        fields.append(Field(name, metrics[name], metric_rank(name, aims), _from_metrics(name), cell, width))
     if len({row.node for row in rows} - {None}) > 1:  # on a cluster
         fields.append(_NODE)
-    made = []
-    ranks = []
-    for one in fields:
-        values = [one.get(row) for row in rows]
-        if all(value is None for value in values):
-            continue
-        width = least if one.name in reported and one.name not in _METRIC_RANKS else 0
-        most = cell
-        colors: Sequence[str] = ()
-        if one in begins:
-            most = _WHOLE
-            if one.name in _STATE_NAMES:
-                colors = [color_of(row.state) for row in rows]
-        made.append(Column(one.header, values, most, width, colors))
-        ranks.append(one.rank)
-    return Table(made, sorted(range(len(made)), key=ranks.__getitem__))
+    return table_of(rows, fields)
 
 
 def _from_params(name: str) -> Callable[[TrialRow], Any]:
@@ -264,19 +268,15 @@ def _from_metrics(name: str) -> Callable[[TrialRow], Any]:
     return lambda row: row.metrics.get(name)
 
 
-def fact_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Table:
-    """A table of facts of trials or runs: the columns with these names that have a value. See `facts_of_trial`."""
-    made = []
-    for name in names:
-        values = [shown_fact(row, name) for row in rows]
-        colors: Sequence[str] = ()
-        if name in _STATE_NAMES:
-            colors = [color_of(row.get("status", row.get("state"))) for row in rows]
-        if any(value is not None for value in values):
-            made.append(Column(name, values, LISTED_CELL, colors=colors))
-    return Table(made, range(len(made)))
+def trials_table(
+    trials: Sequence[Trial], goal: Goal, params: Mapping[str, str], metrics: Mapping[str, str], cell: int = 20
+) -> Table:
+    """A table of trials; see `columns`. By default it has all searched parameters."""
+    params = params or {name: name for name in parameter_names(trials)}
+    return columns(rows_of(trials, metrics, params), goal, params, metrics, cell)
 
 
+# -- facts as columns --------------------------------------------------------------------------------------------------
 def shown_fact(row: Mapping[str, Any], name: str) -> Any:
     """The fact with this name as tables and filters take it; None if there is none."""
     if name.startswith(f"{CONFIG}/"):
@@ -284,17 +284,25 @@ def shown_fact(row: Mapping[str, Any], name: str) -> Any:
     return row.get(name)
 
 
-def trials_table(
-    trials: Sequence[Trial],
-    begins: Sequence[Field],
-    goal: Goal,
-    params: Mapping[str, str],
-    metrics: Mapping[str, str],
-    cell: int = 20,
-) -> Table:
-    """A table of trials; see `columns`. By default it has all searched parameters."""
-    params = params or {name: name for name in parameter_names(trials)}
-    return columns(rows_of(trials, metrics, params), begins, goal, params, metrics, cell)
+def fact_field(name: str, rank: int = 0) -> Field:
+    """A fact of `facts_of_trial`, or of a run, under its own name."""
+    state = (lambda row: row.get("status", row.get("state"))) if name in _STATE_NAMES else None
+    return Field(name, name, rank, partial(shown_fact, name=name), state=state)
+
+
+def listed_fields(trials: Sequence[Trial], goal: Goal) -> list[Field]:
+    """What `minitune ls` shows of trials, under the names that its options take."""
+    fields = [
+        fact_field("trial"),
+        fact_field(TRIAL_ID, _LAST_RANK),
+        fact_field("status", _STATUS_RANK)._replace(get=lambda row: row["ended"] or row["status"]),
+        fact_field("repeats", _REPEATS_RANK),
+    ]
+    fields += [fact_field(f"{CONFIG}/{name}", _PARAMETER_RANK) for name in parameter_names(trials)]
+    fields += [fact_field(name, metric_rank(name, goal.metrics)) for name in metric_columns(trials, goal)]
+    if len({trial.progress.metrics.get(NODE_IP) for trial in trials} - {None}) > 1:
+        fields.append(fact_field(NODE_IP, _LAST_RANK))
+    return fields
 
 
 def parameter_names(trials: Iterable[Trial]) -> list[str]:

@@ -22,14 +22,15 @@ from minitune.commands.cli import main
 from minitune.output.live import render
 from minitune.output.live_reporter import default_reporter
 from minitune.output.reporters import RunInfo
-from minitune.output.summary import run_html
 from minitune.record.reading import read_run
+from minitune.view.summary import run_html
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
 
 UPDATES = "MINITUNE_UPDATE_VIEWS" in os.environ
 VIEWS = Path(__file__).with_name("views")
 WIDTH = 160
+NARROW = 80
 NOW_S = 1_700_000_100.0
 """The runs have begun a hundred seconds before."""
 
@@ -56,21 +57,28 @@ def notebook(path: str, capsys: pytest.CaptureFixture[str]) -> str:
 def page(path: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What the page has of the run and its trials, without their courses."""
     data = json.loads(RunData(RunHistory(path)).text())
-    told = {
-        name: data[name]
-        for name in ("state", "counts", "params", "metrics", "best", "earlier_best", "total", "compared")
-    }
+    told = {name: data[name] for name in ("counts", "params", "metrics", "best", "remark", "earlier_best", "compared")}
     names = ("number", "ended", "value", "params", "metrics", "error")
     rows = [{name: trial[name] for name in names} for trial in data["trials"]]
     return "\n".join(map(json.dumps, [told, *rows]))
 
 
-def command(*arguments: str) -> Callable[[str, pytest.CaptureFixture[str]], str]:
-    """What a command prints."""
+def command(name: str, *arguments: str, columns: int | None = None) -> Callable[..., str]:
+    """What a command prints, in a pipe or in a terminal with so many columns."""
 
     def printed(path: str, capsys: pytest.CaptureFixture[str]) -> str:
-        main([arguments[0], path, *arguments[1:]])
-        return capsys.readouterr().out.strip()
+        with pytest.MonkeyPatch.context() as patch, clock.use(VirtualClock(NOW_S)):
+            if columns is not None:
+                patch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+                patch.setenv("COLUMNS", str(columns))
+                patch.setenv("NO_COLOR", "1")
+            main([name, *path.split(), *arguments])
+        shown = capsys.readouterr()
+        text = (shown.out + shown.err).strip()
+        if columns is not None:
+            text = text[text.index("+-") :]  # the heading is wrapped by the length of the path
+        # Libraries of machines differ in the last digits.
+        return re.sub(r"\d+\.\d{7,}", lambda found: f"{float(found[0]):.6g}", text)
 
     return printed
 
@@ -79,9 +87,12 @@ SURFACES = {
     "live": live,
     "watch": command("watch"),
     "ls": command("ls"),
-    "show": command("show"),
+    "ls in a narrow terminal": command("ls", columns=NARROW),
+    "show": command("show", "--why"),
     "trial": command("show", "1"),
     "best": command("best"),
+    "show as JSON": command("show", "--json"),
+    "best as JSON": command("best", "--json"),
     "notebook": notebook,
     "page": page,
 }
@@ -106,19 +117,40 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-@pytest.mark.usefixtures("utc")
-@pytest.mark.parametrize("name", sorted(path.stem for path in VIEWS.glob("*.journal")))
-def test_each_view_shows_the_run_as_its_file_says(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(WIDTH))
-    run = written(VIEWS / f"{name}.journal", tmp_path / name)
-    parts = []
-    for surface, show in SURFACES.items():
-        shown = show(str(run), capsys).replace(str(tmp_path), "RUNS")
-        parts.append(f"=== {surface} ===\n{shown}\n")
-    text = re.sub(r" +$", "", "\n".join(parts), flags=re.MULTILINE)
+def check(name: str, parts: dict[str, str]) -> None:
+    """What is shown is what the file says."""
+    told = "\n".join(f"=== {title} ===\n{text}\n" for title, text in parts.items())
+    text = re.sub(r" +$", "", told, flags=re.MULTILINE)
     expected = VIEWS / f"{name}.txt"
     if UPDATES:
         expected.write_text(text, "utf-8")
     assert text == expected.read_text("utf-8"), "MINITUNE_UPDATE_VIEWS=1 writes the file again"
+
+
+NAMES = sorted(path.stem for path in VIEWS.glob("*.journal"))
+
+
+@pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize("name", NAMES)
+def test_each_view_shows_the_run_as_its_file_says(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = written(VIEWS / f"{name}.journal", tmp_path / name)
+    check(name, {title: show(str(run), capsys).replace(str(tmp_path), "RUNS") for title, show in SURFACES.items()})
+
+
+@pytest.mark.usefixtures("utc")
+def test_runs_are_listed_as_the_file_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in NAMES:
+        written(VIEWS / f"{name}.journal", tmp_path / name)
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "journal").write_bytes(b"x\ny\n")
+    two = f"{tmp_path / 'ends'} {tmp_path / 'confirmed'}"
+    views = {
+        "ls": command("ls")(str(tmp_path), capsys),
+        "ls in a narrow terminal": command("ls", columns=NARROW)(str(tmp_path), capsys),
+        "ls of two": command("ls")(two, capsys),
+        "ls of two in a narrow terminal": command("ls", columns=NARROW)(two, capsys),
+        "ls of two as JSON": command("ls", "--json")(two, capsys),
+    }
+    check("runs", {title: text.replace(str(tmp_path), "RUNS") for title, text in views.items()})

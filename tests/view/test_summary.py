@@ -10,14 +10,13 @@ from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.output.summary import (
+from minitune.view.summary import (
     best_and_failed,
     best_first,
     best_line,
     early_end,
     ending_counts,
     error_groups,
-    facts_of_errors,
     front_html,
     last_values,
     run_html,
@@ -112,14 +111,6 @@ def test_errors_that_differ_in_numbers_and_quoted_texts_are_of_one_kind() -> Non
     groups = error_groups([*trials, trial_of(9)])
     assert sorted(map(numbers, groups)) == sorted([[0, 2, 4], [1, 5], [3], [6, 8]])
     assert [len(alike) for alike in groups] == [3, 2, 2, 1], "the most frequent first"
-    trials[1].experiment_path = "/my runs/a"
-    (facts,) = (facts_of_errors(alike) for alike in groups if alike[0] is trials[1])
-    assert facts == {
-        "error": "F: x",
-        "count": 2,
-        "trials": [1, 5],
-        "rerun": "minitune rerun '/my runs/a' 1",
-    }
 
 
 # -- the best ----------------------------------------------------------------------------------------------------------

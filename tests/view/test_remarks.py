@@ -13,13 +13,13 @@ from minitune import ResultGrid, grid_search, report, uniform
 from minitune.base import clock
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Repeat, Trial
-from minitune.output.remarks import closing_remarks, opening_remarks, remark_on_luck_of
 from minitune.schedulers import (
     ASHAScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
     TrialScheduler,
 )
+from minitune.view.remarks import closing_remarks, opening_remarks, remark_on_luck_of
 
 OBJECTIVE: dict[str, Any] = {"metric": "loss", "mode": "min"}
 

@@ -1,4 +1,4 @@
-"""What `explain` says of a run, and `Result.decisions`."""
+"""Decisions on trials and why they were made, in `Result.decisions`; and the times of a run."""
 
 from __future__ import annotations
 
@@ -148,28 +148,6 @@ def test_a_scheduler_of_the_user_says_why_it_chooses_a_trial(tmp_path: Path) -> 
     assert [one.facts for one in told] == [{"x": 2}] * 2
 
 
-def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = run(
-        tmp_path, scheduler=ASHAScheduler(max_t=9, reduction_factor=3), stop={"loss": ("<=", 0.3)}
-    ).experiment_path
-
-    assert cli.main(["explain", path]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 9
-    assert "after iteration 4: stopped because loss <= 0.3 was reached" in lines[0]
-
-    assert cli.main(["explain", path, "00004"]) == 0
-    assert "rank 5 of 5" in capsys.readouterr().out
-
-    assert cli.main(["explain", path, "00004", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["decisions"]
-    assert (told["action"], told["iteration"], told["kind"]) == ("STOP", 1, "scheduler")
-    assert (told["facts"]["rank"], told["facts"]["of"], told["facts"]["cutoff"]) == (5, 5, 1)
-
-    assert cli.main(["explain", path, "unknown"]) == 1
-    assert "there is no trial 'unknown'" in capsys.readouterr().err
-
-
 def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def train(config: dict[str, Any]) -> Any:
         if config["n"] == 2:
@@ -181,18 +159,8 @@ def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest
     returned = "after iteration 1: finished: the trainable has returned"
     ended = "after iteration 1: finished: the trainable has ended"
     assert [[str(one) for one in result.decisions] for result in grid] == [[returned], [ended], [returned]]
-    assert cli.main(["explain", grid.experiment_path]) == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith(f"_00000 {returned}")
-
-
-def test_of_a_trial_that_can_continue_nothing_was_decided_so_far(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cut(train, {"x": 1}, results=2, how="SIGINT", storage_path=str(tmp_path), name="cut")
-    capsys.readouterr()
-    for arguments in ([], ["0"]):
-        assert cli.main(["explain", str(tmp_path / "cut"), *arguments]) == 0
-        assert "nothing was decided so far\n" in capsys.readouterr().out
+    assert cli.main(["show", grid.experiment_path, "--why"]) == 0
+    assert f"\n  trial 0 {returned}\n" in capsys.readouterr().out
 
 
 def test_a_report_has_the_runs_and_the_objective_that_are_named(
@@ -254,28 +222,7 @@ def test_population_based_training_tells_the_values_that_were_compared() -> None
         assert own > donors
 
 
-def test_explain_tells_programs_each_decision_with_its_trial(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = run(tmp_path, count=3, scheduler=ASHAScheduler(max_t=9, reduction_factor=3)).experiment_path
-    assert cli.main(["explain", path, "--json"]) == 0
-    every = json.loads(capsys.readouterr().out)["decisions"]
-    assert cli.main(["explain", path, "1", "--json"]) == 0
-    one = json.loads(capsys.readouterr().out)["decisions"]
-    assert one == [each for each in every if each["trial"] == 1] != []
-    assert {each["trial"] for each in every} == {0, 1, 2}
-    assert {each["status"] for each in one} == {"stopped"}
-    assert (one[-1]["kind"], one[-1]["iteration"]) == ("scheduler", 1)
-
-
-def test_importances_are_a_line_for_each_parameter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    space = {"long_name": grid_search(list(range(6))), "y": grid_search([0, 1])}
-    grid = fit(
-        lambda config: {"loss": config["long_name"] / 3}, space, metric="loss", mode="min", storage_path=tmp_path
-    )
-    assert cli.main(["importance", grid.experiment_path]) == 0
-    assert capsys.readouterr().out == f"{grid.importances()}\n"
-    assert cli.main(["importance", grid.experiment_path, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["metric"], told["mode"], told["trials"]) == ("loss", "min", 12)
-    assert [each["parameter"] for each in told["importances"]] == ["long_name", "y"]
+def test_of_a_trial_that_can_continue_nothing_was_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut(train, {"x": 1}, results=2, how="SIGINT", storage_path=str(tmp_path), name="cut")
+    assert cli.main(["show", str(tmp_path / "cut"), "--why"]) == 0
+    assert "  trial 0 interrupted nothing was decided\n" in capsys.readouterr().out

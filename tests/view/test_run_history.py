@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from kit import (
     deciding,
     fit,
     journal_of,
-    listening,
     report_n,
     report_state,
     restored_state,
@@ -22,15 +20,15 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Callback, choice, grid_search, report, sample_from, uniform
+from minitune import Callback, choice, grid_search, report, sample_from
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.decision import Decision
 from minitune.schedulers import AsyncHyperBandScheduler
+from minitune.view.history import METRICS_KEPT
 from minitune.visualization import RunHistory, page
-from minitune.visualization.history import METRICS_KEPT
 from minitune.visualization.page import RunData
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
@@ -53,13 +51,11 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     failed, _, stopped = history.trials
     assert [trial.params for trial in history.trials] == [{"i": 3}, {"i": 2}, {"i": 1}]
     assert failed.failed
-    assert "no luck" in failed.error
+    assert "no luck" in failed.row.error
     assert list(zip(stopped.steps, stopped.values, strict=True)) == [(1, 1), (2, 2)]
-    assert stopped.ended == "stopped at 2 by ASHA"
-    assert "rank" in stopped.why
+    assert stopped.row.ended == "stopped at 2 by ASHA"
     assert history.state.name == "finished"
     assert [trial.number for trial in history.scored(history.metric)] == [1, 2]
-    assert history.best is history.trials[1]
 
 
 def test_the_curve_of_a_long_trial_has_all_its_results() -> None:
@@ -102,14 +98,6 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch:
 
     monkeypatch.setattr("minitune.record.lock.read_holder", end_the_run)
     assert RunHistory(path).state.name == "finished"
-
-
-def test_the_best_trial_is_that_of_the_grid_though_it_has_failed() -> None:
-    grid = fit(curve, {"i": grid_search([0, 3])}, **OBJECTIVE)
-    history = RunHistory(grid)
-    assert [trial.number for trial in history.scored(history.metric)] == [0], "plots leave out the failed one"
-    assert history.best is history.trials[1]
-    assert grid.get_best_result().config == {"i": 3}
 
 
 def test_times_of_work_follow_the_clock_of_the_run() -> None:
@@ -165,7 +153,7 @@ def test_a_killed_run_shows_its_results() -> None:
 
     assert history.state.name == "killed"
     first, second = history.trials
-    assert (first.ended, second.ended) == ("finished", "interrupted at 2")
+    assert (first.row.ended, second.row.ended) == ("finished", "interrupted at 2")
     assert list(second.steps) == [1, 2]
     assert len(second.spans) == 1
 
@@ -240,23 +228,6 @@ def test_the_end_of_a_run_changes_how_its_trials_are_described() -> None:
     assert [trial.number for trial in history.take_changed()] == [0, 1, 2]
 
 
-def test_a_lucky_best_value_is_told_when_the_run_has_ended() -> None:
-    rng = random.Random(1)
-    told: list[str] = []
-
-    def noisy(config: dict[str, Any]) -> dict[str, float]:
-        return {"score": (config["x"] - 0.3) ** 2 + 0.3 * rng.gauss(0, 1)}
-
-    def look(trial: Any, **info: Any) -> None:
-        if trial.number == 19:
-            told.append(RunHistory(run_path()).remark_on_best)
-
-    settings = {"num_samples": 20, "seed": 1, "metric": "score", "mode": "min"}
-    fit(noisy, {"x": uniform(0, 1)}, callbacks=[listening(on_trial_complete=look)], **settings)
-    assert told == [""], "while it runs, nothing is known for certain"
-    assert RunHistory(run_path()).remark_on_best == "-0.442 was lucky: about 0.113 is to be expected"
-
-
 def test_the_curves_of_very_many_metrics_are_left_out() -> None:
     (trial,) = RunHistory(fit(report_n(1, score=1, **{f"m{n}": n for n in range(90)}), **OBJECTIVE)).trials
     assert list(trial.others) == ["n", *(f"m{n}" for n in range(METRICS_KEPT - 1))]
@@ -301,7 +272,7 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
     assert [trial.steps for trial in history.trials] == [trial.steps for trial in whole.trials]
     assert [trial.values for trial in history.trials] == [trial.values for trial in whole.trials]
     assert [trial.spans for trial in history.trials] == [trial.spans for trial in whole.trials]
-    assert [trial.ended for trial in history.trials] == ["finished", "finished"]
+    assert [trial.row.ended for trial in history.trials] == ["finished", "finished"]
     assert history.state.name == "finished"
     assert [0] in seen
     assert seen[-1] == [1]

@@ -13,13 +13,11 @@ from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Repeat, Trial, Usage
-from minitune.output.rows import (
-    LISTED,
-    SHOWN,
+from minitune.view.rows import (
     TrialRow,
     columns,
     ended,
-    fact_table,
+    fact_field,
     facts_of_trial,
     infer_metrics,
     last_line,
@@ -29,6 +27,7 @@ from minitune.output.rows import (
     row_of,
     shown_metric,
     shown_metrics,
+    table_of,
     trials_table,
     values_text,
 )
@@ -66,16 +65,16 @@ def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(
     row = row_of(trial, ())
     assert (ended(trial), row.ended) == (text, text)
     assert row.state == text.partition(" ")[0]
-    assert facts_of_trial(trial, LOSS)["ended"] == text
+    assert facts_of_trial(trial, LOSS, ())["ended"] == text
 
 
 def test_a_trial_that_goes_on_has_not_ended() -> None:
     trial = trial_of(3, {"loss": 1.0})
     assert (ended(trial), row_of(trial, ()).is_running) == ("running", True)
-    assert facts_of_trial(trial, LOSS)["ended"] is None
+    assert facts_of_trial(trial, LOSS, ())["ended"] is None
     trial.move(Transition.FAIL)
     assert (ended(trial), row_of(trial, ()).is_running) == ("failed", False)
-    assert facts_of_trial(trial, LOSS)["ended"] == "failed"
+    assert facts_of_trial(trial, LOSS, ())["ended"] == "failed"
 
 
 def test_a_row_has_what_was_asked_for_and_is_there() -> None:
@@ -107,14 +106,14 @@ def test_facts_for_programs_are_whole_and_their_own_names_come_first() -> None:
     trial.usage = Usage(1.5, 2_000_000)
     trial.repeats = Repeat("t0002", "loss", "min")
     trial.num_failures = 2
-    facts = facts_of_trial(trial, LOSS)
+    facts = facts_of_trial(trial, LOSS, ())
     assert list(facts)[:5] == ["trial", "trial_id", "status", "ended", "repeats"]
     assert (facts["trial"], facts["status"], facts["repeats"]) == (4, "finished", "t0002")
     assert (facts["loss"], facts["deep/x"], facts["config/lr"]) == (1 / 3, 2, 0.1)
     assert (facts["failures"], facts["error_message"]) == (2, None)
     assert (facts["cpu_s"], facts["peak_bytes"]) == (1.5, 2_000_000)
     assert facts["logdir"] == trial.local_path
-    new = facts_of_trial(make_trial(0), LOSS)
+    new = facts_of_trial(make_trial(0), LOSS, ())
     assert (new["cpu_s"], new["peak_bytes"], new["logdir"], new["ended"]) == (None, None, None, None)
     assert ("loss" in new, new["repeats"]) == (False, None)
 
@@ -182,27 +181,26 @@ def test_a_table_has_a_column_for_each_fact_that_any_trial_has() -> None:
     rows = [row(0, params={"lr": 1}, metrics={"loss": 1}), row(1, params={"b": None}, metrics={"acc": 2})]
     params = {"b": "B", "lr": "rate", "none": "none"}
     metrics = {"acc": "accuracy", "loss": "loss", "none": "none"}
-    table = columns(rows, SHOWN, LOSS, params, metrics)
+    table = columns(rows, LOSS, params, metrics)
     assert headers(table) == ["Trial name", "status", "B", "rate", "accuracy", "loss"]
     assert [column.texts[1:] for column in table.columns[2:]] == [["", "None"], ["1", ""], ["", "2"], ["1", ""]]
-    assert headers(columns(rows, LISTED, LOSS, params, metrics))[:4] == ["trial", "trial_id", "status", "ended"]
 
 
 @pytest.mark.parametrize(
     ("goal", "kept"),
     [
-        (Goal("acc", "max"), ["Trial name", "acc", "lr", "status", "iter", "loss", "total time (s)"]),
-        (Goal(), ["Trial name", "loss", "lr", "status", "iter", "acc", "total time (s)"]),
+        (Goal("acc", "max"), ["Trial name", "acc", "status", "lr", "iter", "loss", "total time (s)"]),
+        (Goal(), ["Trial name", "loss", "status", "lr", "iter", "acc", "total time (s)"]),
         (
             Goal.of(["loss", "acc"], ["min", "max"]),
-            ["Trial name", "loss", "acc", "lr", "status", "iter", "total time (s)"],
+            ["Trial name", "loss", "acc", "status", "lr", "iter", "total time (s)"],
         ),
     ],
 )
-def test_a_narrow_table_keeps_objective_parameters_and_status_longest(goal: Goal, kept: list[str]) -> None:
+def test_a_narrow_table_keeps_objective_status_and_parameters_longest(goal: Goal, kept: list[str]) -> None:
     values = {"loss": 1, "acc": 2, "training_iteration": 3, "time_total_s": 4}
     metrics = {"loss": "loss", "acc": "acc", "training_iteration": "iter", "time_total_s": "total time (s)"}
-    table = columns([row(params={"lr": 1}, metrics=values)], SHOWN, goal, {"lr": "lr"}, metrics)
+    table = columns([row(params={"lr": 1}, metrics=values)], goal, {"lr": "lr"}, metrics)
     assert [headers(table)[position] for position in table.ranking] == kept
 
 
@@ -210,7 +208,7 @@ def test_cells_have_their_lengths_and_metrics_a_least_width() -> None:
     long = "x" * 50
     rows = [TrialRow(name=long, params={"p": long}, metrics={"loss": long, "training_iteration": 1})]
     metrics = {"loss": "loss", "training_iteration": "iter"}
-    table = columns(rows, SHOWN, LOSS, {"p": "p"}, metrics, cell=16, least=60)
+    table = columns(rows, LOSS, {"p": "p"}, metrics, cell=16, least=60)
     widths = {column.header: column.width for column in table.columns}
     assert widths == {"Trial name": 50, "status": 6, "p": 16, "loss": 60, "iter": 4}, "counters keep no room"
 
@@ -218,8 +216,8 @@ def test_cells_have_their_lengths_and_metrics_a_least_width() -> None:
 def test_without_a_choice_a_table_has_all_searched_parameters_in_order() -> None:
     trials = [trial_of(0, params={"b": 1, "a": 2}), trial_of(1, params={"c": 3})]
     assert parameter_names(trials) == ["a", "b", "c"]
-    assert headers(trials_table(trials, SHOWN, LOSS, {}, {}))[2:] == ["a", "b", "c"]
-    assert headers(trials_table(trials, SHOWN, LOSS, {"c": "C"}, {}))[2:] == ["C"]
+    assert headers(trials_table(trials, LOSS, {}, {}))[2:] == ["a", "b", "c"]
+    assert headers(trials_table(trials, LOSS, {"c": "C"}, {}))[2:] == ["C"]
 
 
 def test_metrics_that_cannot_be_looked_at_are_none() -> None:
@@ -239,7 +237,8 @@ def test_a_table_of_facts_has_the_columns_with_a_value() -> None:
         {"status": "failed", "loss": 1, "config/x": None, "none": None},
         {"status": "finished", "config/y": "z" * 60, "none": None},
     ]
-    table = fact_table(facts, ["status", "config/x", "none", "missing", "loss", "config/y"])
+    names = ["status", "config/x", "none", "missing", "loss", "config/y"]
+    table = table_of(facts, map(fact_field, names))
     assert [column.texts for column in table.columns] == [
         ["status", "failed", "finished"],
         ["config/x", "None", ""],
@@ -248,7 +247,7 @@ def test_a_table_of_facts_has_the_columns_with_a_value() -> None:
     ]
     assert [len(column.colors) for column in table.columns] == [2, 0, 0, 0]
     assert table.columns[0].colors[0] != table.columns[0].colors[1]
-    (runs,) = fact_table([{"state": "killed"}], ["state"]).columns
+    (runs,) = table_of([{"state": "killed"}], [fact_field("state")]).columns
     assert len(set(runs.colors)) == 1
     assert runs.colors[0] == table.columns[0].colors[0], "both are trouble"
-    assert fact_table([], ["status"]).columns == []
+    assert table_of([], [fact_field("status")]).columns == []

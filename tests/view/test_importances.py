@@ -62,7 +62,7 @@ def test_importances_need_trials_and_a_parameter() -> None:
     few = fit(lambda config: {"loss": config["a"]}, {"a": uniform(0, 1)}, num_samples=2, **OBJECTIVE)
     with pytest.raises(ValueError, match="need at least 3 trials with a finite objective; this run has 2"):
         few.importances()
-    assert not describe_importances(RunHistory(few))["loss"].shares
+    assert not describe_importances(RunHistory(few))["loss"]["shares"]
     same = fit(lambda config: {"loss": 1}, {"a": 1}, num_samples=10, name="same", **OBJECTIVE)
     with pytest.raises(ValueError, match="need a parameter with more than one value"):
         same.importances()
@@ -75,8 +75,8 @@ def test_the_page_has_importances_for_each_objective() -> None:
     both: Any = {"metric": ["one", "two"], "mode": ["min", "max"]}
     grid = fit(lambda config: {"one": config["a"], "two": config["b"]}, space, num_samples=30, seed=1, **both)
     found = describe_importances(RunHistory(run_path()))
-    assert {name: next(iter(each.shares)) for name, each in found.items()} == {"one": "a", "two": "b"}
-    assert found["two"].note == "by the ranks of 30 trials, each parameter alone"
+    assert {name: next(iter(each["shares"])) for name, each in found.items()} == {"one": "a", "two": "b"}
+    assert found["two"]["note"] == "by the ranks of 30 trials, each parameter alone"
     assert list(grid.importances("two", "max").shares) == ["b", "a"]
 
 

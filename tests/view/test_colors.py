@@ -7,7 +7,7 @@ import io
 import pytest
 
 from minitune.experiment import states
-from minitune.output.colors import color_of, has_color
+from minitune.view.colors import color_of, has_color
 
 RED = "31"
 

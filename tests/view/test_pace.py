@@ -14,14 +14,14 @@ from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
 from minitune.output.live_reporter import default_reporter
-from minitune.output.pace import (
+from minitune.output.reporters import RunInfo
+from minitune.record.standing import Standing
+from minitune.view.pace import (
     RunTimes,
     pace_of,
     rest_of_run_s,
     times_of,
 )
-from minitune.output.reporters import RunInfo
-from minitune.record.standing import Standing
 
 
 def reporting(number: int, began_s: float, reports: int, each_s: float, attempt: int = 1) -> Trial:

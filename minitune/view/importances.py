@@ -15,7 +15,10 @@ from typing import Any
 
 from minitune.base.checks import is_real
 from minitune.base.table import Column, Table, as_html
-from minitune.visualization.history import RunHistory, RunLike, history_of
+from minitune.base.text import plain_or_short
+from minitune.experiment.lifecycle import ERROR
+from minitune.experiment.trial import Trial
+from minitune.view.rows import shown_params
 
 _FEWEST = 3
 _GROUPS = 6
@@ -49,40 +52,31 @@ class Importances:
         return "\n".join([*(f"{name:<{width}}  {share:6.3f}" for name, share in self.shares.items()), self.note])
 
 
-def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Importances:
-    """Estimate how much each parameter matters for the objective.
-
-    Args:
-        run: See `plots`. Blocks while it is read.
-        metric: The objective; by default the run's.
-        mode: `"min"` or `"max"`; by default the run's.
+def importances_of(trials: Sequence[Trial], metric: str, names: Sequence[str]) -> Importances:
+    """The importances of the parameters with these paths for the last values of a metric.
 
     Raises:
-        FileNotFoundError: If there is no run.
-        ValueError: If fewer than 3 trials have a finite objective, no parameter has varied, or there is no metric or
-            mode.
+        ValueError: If fewer than 3 trials have a finite value, or no parameter has varied.
     """
-    history = history_of(run, metric, mode)
-    return importances_of(history, history.metric)
-
-
-def importances_of(history: RunHistory, metric: str) -> Importances:
-    """Those for one of a run's metrics. Raises ValueError, see `get_param_importances`."""
-    trials = history.scored(metric)
-    if len(trials) < _FEWEST:
+    scored = []
+    for trial in trials:
+        value = trial.progress.analysis.get(metric, "last")
+        if trial.status != ERROR and value is not None and math.isfinite(value):
+            params = {name: plain_or_short(known) for name, known in shown_params(trial, names).items()}
+            scored.append((float(value), params))
+    if len(scored) < _FEWEST:
         raise ValueError(
-            f"importances need at least {_FEWEST} trials with a finite objective; this run has {len(trials)}"
+            f"importances need at least {_FEWEST} trials with a finite objective; this run has {len(scored)}"
         )
-    values = [history.value_of(trial, metric) for trial in trials]
-    ordered = sorted(values)
-    ranks = [bisect_left(ordered, value) for value in values]
-    columns = {name: [trial.params.get(name) for trial in trials] for name in history.params}
+    ordered = sorted(value for value, _ in scored)
+    ranks = [bisect_left(ordered, value) for value, _ in scored]
+    columns = {name: [params.get(name) for _, params in scored] for name in names}
     explained = {name: _explained(column, ranks) for name, column in columns.items() if len(set(map(str, column))) > 1}
     if not explained:
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
     total = sum(explained.values())
-    names = sorted(explained, key=lambda name: -explained[name])
-    return Importances({name: explained[name] / (total or 1) for name in names}, len(trials))
+    by_share = sorted(explained, key=lambda name: -explained[name])
+    return Importances({name: explained[name] / (total or 1) for name in by_share}, len(scored))
 
 
 def _explained(values: Sequence[Any], ranks: Sequence[int]) -> float:

@@ -6,17 +6,16 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
 
-from minitune.base.table import MAX_ROWS, Part, as_html, curve, format_cell, left_out_line
-from minitune.base.text import counted, number_text, one_line
+from minitune.base.table import MAX_ROWS, Part, as_html, curve, left_out_line
+from minitune.base.text import counted, one_line
 from minitune.error import ProgramError
 from minitune.experiment import states
 from minitune.experiment.goal import Best, Goal
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import SHOWN, last_line, metric_columns, shown_params, trials_table, values_text
 from minitune.result import flatten
+from minitune.view.rows import last_line, metric_columns, shown_params, trials_table, values_text
 
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""
@@ -55,14 +54,6 @@ def ending_counts(trials: Iterable[Trial], not_drawn: int = 0) -> str:
     """How trials have ended, such as `6 finished, 2 failed`. Those that the search has not drawn have not started."""
     counts = states.tally((trial.state for trial in trials), not_drawn)
     return ", ".join(f"{count} {state}" for state, count in counts.items()) or "none"
-
-
-def earlier_best_text(trial: Trial, metric: str, mode: str, iteration: float | None) -> str:
-    """The text on the trial of `goal.earlier_best`. The iteration may be unknown."""
-    text = f"trial {trial.number} was at {format_cell(trial.progress.analysis.get(metric, mode), 20)}"
-    if iteration is not None:
-        text += f" in iteration {number_text(iteration)}"
-    return text
 
 
 def best_first(trials: Iterable[Trial], ranked: Sequence[Trial]) -> list[Trial]:
@@ -114,7 +105,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     columns = metric_columns(trials, goal)
     if shown:
-        parts.append(trials_table(shown, SHOWN, goal, {}, columns))
+        parts.append(trials_table(shown, goal, {}, columns))
     # A notebook would become slow, and its file large.
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
@@ -124,7 +115,7 @@ def front_html(trials: Sequence[Trial], goal: Goal) -> str:
     """The trials of a Pareto front as HTML, for a notebook."""
     shown = trials[:MAX_ROWS]
     head = f"Pareto front of {', '.join(goal.metrics)}: {counted(len(trials), 'trial')}"
-    table = trials_table(shown, SHOWN, goal, {}, {name: name for name in goal.metrics})
+    table = trials_table(shown, goal, {}, {name: name for name in goal.metrics})
     return as_html([head, table, *left_out_line(len(trials) - len(shown))])
 
 
@@ -204,16 +195,6 @@ def error_groups(trials: Iterable[Trial]) -> list[list[Trial]]:
         if trial.error is not None:
             groups.setdefault(kind_of_error(trial), []).append(trial)
     return sorted(groups.values(), key=len, reverse=True)
-
-
-def facts_of_errors(alike: Sequence[Trial]) -> dict[str, Any]:
-    """One of `error_groups` for programs."""
-    return {
-        "error": last_line(alike[0]),
-        "count": len(alike),
-        "trials": [trial.number for trial in alike],
-        "rerun": rerun_command(alike[0]),
-    }
 
 
 def rerun_command(trial: Trial) -> str:
