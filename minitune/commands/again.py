@@ -411,12 +411,16 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     return exit_status(*read_standing(path))
 
 
+def _is_cut_short(trial: Trial) -> bool:
+    """Whether a trial has ended with its run."""
+    return trial.status == TERMINATED and trial.ending is not None and trial.ending.kind.is_early
+
+
 def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     """Print what happens to each group of trials."""
-    ended = sum(trial.status == TERMINATED and trial.has_started for trial in run.trials)
     failed = sum(trial.status == ERROR for trial in run.trials)
-    never = sum(trial.status == TERMINATED and not trial.has_started for trial in run.trials)
-    left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
+    left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR) or _is_cut_short(trial)]
+    ended = len(run.trials) - failed - len(left)
     # People expect that a resume continues. Such a trial cannot, and they must hear of it before it costs hours.
     anew = sum(trial.progress.num_reports > 0 and trial.start_point().path is None for trial in left)
     again = " (--errored continues such trials, --restart-errored starts them again)"
@@ -427,8 +431,6 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     parts = [f"{ended} ended", f"{len(left)} to continue"]
     if anew:
         parts[-1] += f" ({anew} without a checkpoint, from the beginning)"
-    if never:
-        parts.append(f"{never} not started, and not to start")
     if failed:
         parts.append(f"{failed} failed{again}")
     if options.add_samples:

@@ -369,6 +369,10 @@ class Hooks:
             if not result.get(DONE):
                 self._call(searcher, trial, trial.trial_id, told)
 
+    def limit_reached(self, trial: Trial) -> str:
+        """The limit of its stop criterion that a trial's last result has reached, as text; empty if there is none."""
+        return self._limits_of(trial).reason(flatten(trial.last_result))
+
     def _limits_of(self, trial: Trial) -> DictStopper:
         """The trial's own stop criterion, one object for all that have the same."""
         if self._limits is None or self._limited != trial.stopping_criterion:

@@ -168,7 +168,7 @@ class Replay(Story):
         if trial.phase is Phase.ERROR:
             wanted = choice.errored
         elif trial.phase is Phase.TERMINATED:
-            wanted = choice.finished
+            wanted = choice.unfinished if self._was_cut_short(trial) else choice.finished
         elif any(trial is ending for ending, _ in self.to_end):
             return  # its final result is in the journal, so it only has to be ended
         else:
@@ -190,6 +190,13 @@ class Replay(Story):
             trial.inherited = None
             self._move(trial, Transition.STOP, Ending.of(EndKind.SKIPPED))
             self.changes.append((trial, None))
+
+    def _was_cut_short(self, trial: Trial) -> bool:
+        """Whether a trial ended with the run, or at a limit that the present `stop` does not have any more."""
+        kind = None if trial.ending is None else trial.ending.kind
+        if kind is EndKind.CRITERION and trial.stopping_criterion:
+            return not self.hooks.limit_reached(trial)
+        return kind is not None and kind.is_early
 
     def _make_ready(self, trial: Trial) -> None:
         """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record."""

@@ -180,8 +180,8 @@ class ResumedDriver(Driver):
                 recorder.trial_added(trial, replaces=replaced.trial_id)
             else:
                 recorder.status(trial, trial.ending or RESUMED)
-        is_ended = (replay.was_ended or self._is_closed) and not self._has_more
-        if self._has_more:
+        is_ended = self._is_closed and not self._has_more
+        if self._has_more or (replay.was_ended and not is_ended):  # the search was ended with the run: it goes on
             hooks.search_alg.add_samples(self._wanted.add_samples)
         total = self.known_total()
         if self._has_more or (total != replay.total_samples and not is_ended):

@@ -102,6 +102,11 @@ class TuneController:
         if self._hooks.stops_run:
             # Also before the first wait, since a time budget begins with this call, and no event may come for long.
             self._end_if_stopper_wants()
+            if self._state.ending is not None:
+                logger.warning(
+                    "no trial starts: %s; with a larger time_budget_s or another stop, a resume goes on",
+                    self._state.ending.text,
+                )
 
     def step(self, max_wait_s: float | None = None) -> None:
         """One turn: ask, launch, wait, apply."""

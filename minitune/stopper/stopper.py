@@ -456,13 +456,13 @@ class TimeoutStopper(Stopper):
         if not (is_real(seconds) and seconds >= 0):
             raise ValueError(f"timeout must be seconds (timeout >= 0) or a timedelta, but got {timeout!r}")
         self._timeout_s = float(seconds)
-        self._remaining_s = self._timeout_s
+        self._used_s = 0.0
         self._last_check_s: float | None = None
         self._has_told = False
 
     def stop_all(self) -> bool:
         self._settle(start=True)
-        if self._remaining_s > 0:
+        if self._used_s < self._timeout_s:
             return False
         if not self._has_told:
             self._has_told = True
@@ -474,8 +474,8 @@ class TimeoutStopper(Stopper):
 
     def seconds_left(self) -> float | None:
         self._settle()
-        if math.isfinite(self._remaining_s):
-            return max(0.0, self._remaining_s)
+        if math.isfinite(self._timeout_s):
+            return max(0.0, self._timeout_s - self._used_s)
         return None
 
     def _share_left(self) -> float:
@@ -484,13 +484,13 @@ class TimeoutStopper(Stopper):
         return left_s / self._timeout_s if left_s else float(left_s is None)
 
     def get_state(self) -> dict[str, Any]:
-        """The remaining time, in seconds."""
+        """The time used so far, in seconds: the limit may be another one after a resume."""
         self._settle()
-        return {"remaining_s": self._remaining_s}
+        return {"used_s": self._used_s}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the remaining time. The time since `get_state` does not count."""
-        self._remaining_s = state["remaining_s"]
+        """Restore the time used. The time since `get_state` does not count."""
+        self._used_s = state["used_s"]
         self._last_check_s = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -503,7 +503,7 @@ class TimeoutStopper(Stopper):
             return
         now_s = clock.current.monotonic()
         if self._last_check_s is not None:
-            self._remaining_s -= now_s - self._last_check_s
+            self._used_s += now_s - self._last_check_s
         self._last_check_s = now_s
 
 

@@ -154,10 +154,13 @@ def test_a_failed_trial_is_told_before_trials_without_a_turn(minitune: Minitune,
     assert minitune("watch", grid.experiment_path)[0] == 3
 
 
-def test_resume_leaves_trials_without_a_turn_and_says_so(minitune: Minitune, tmp_path: Path) -> None:
+def test_resume_says_which_trials_can_go_on_and_why_none_does(
+    minitune: Minitune, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     grid = end_early(tmp_path, "run")
     status, out, _ = minitune("resume", grid.experiment_path)
-    assert "2 ended; 0 to continue; 4 not started, and not to start" in out
+    assert "1 ended; 5 to continue (1 without a checkpoint, from the beginning)" in out
+    assert "no trial starts: the stopper has ended the run: AfterTheFirst" in caplog.text
     assert status == 4
 
 

@@ -287,15 +287,6 @@ def test_a_repeat_has_as_many_iterations_as_its_trial(is_cut):
             assert lengths[trial.trial_id] == lengths[trial.repeats.trial_id]
 
 
-def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats():
-    draws = {0: [float("nan"), 1.0], 1: [2.0], 2: [3.0], 3: [4.0]}
-    train = drawing(draws)
-    fit(train, xs(draws), **GOAL, confirm=1, stop=EndAfter(2), max_concurrent_trials=1)
-    grid = resume(train, restart_errored=True, callbacks=[])  # without the stopper
-    assert {result.metrics.get("loss") for result in grid} >= {1.0, 2.0}
-    assert repeated(grid) == []
-
-
 def test_a_run_that_a_stopper_ends_confirms_nothing():
     grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=1, stop=EndAfter(2), max_concurrent_trials=1)
     assert repeated(grid) == []

@@ -94,29 +94,40 @@ def test_what_a_scheduler_adds_to_a_result_that_it_is_told_again_is_no_metric():
     assert "added" not in spy.trials[0].metric_analysis
 
 
-@pytest.mark.parametrize("how", ["stopper", "time budget", "fail fast"])
-def test_a_run_that_was_ended_for_good_stays_ended(how):
-    runs = []
+BUDGET = {"time_budget_s": 5}
+ENDED_EARLY = {
+    "stopper": ({"stop": EndAfter(4)}, {}, [4]),
+    "another stopper": ({"stop": EndAfter(4)}, {"stop": EndAfter(7)}, [7]),
+    "time budget": (BUDGET, BUDGET, [5]),
+    "larger budget": (BUDGET, {"time_budget_s": 12}, [9, 3]),
+    "no budget": (BUDGET, {"time_budget_s": None}, [9, 9]),
+    "fail fast": ({"fail_fast": True}, {"fail_fast": True}, [2, 9]),
+    "stop": ({"stop": {"n": 3}}, {"stop": {"n": 3}}, [3, 3]),
+    "larger stop": ({"stop": {"n": 3}}, {"stop": {"n": 4}}, [4, 4]),
+    "smaller stop": ({"stop": {"n": 3}}, {"stop": {"n": 2}}, [3, 3]),
+    "no stop": ({"stop": {"n": 3}}, {"stop": None}, [3, 3]),
+}
+
+
+@pytest.mark.parametrize(("then", "now", "reports"), ENDED_EARLY.values(), ids=ENDED_EARLY)
+def test_a_resume_of_a_run_that_has_ended_does_what_it_is_given(then, now, reports):
+    """Two trials report nine times, one after the other; the first one may fail once."""
+    failures = []
 
     def trainable(config):
-        runs.append(1)
-        for n in range(1, 9):
+        for n in range(restored_state() + 1, 10):
             clock.current.sleep(1)
-            if how == "fail fast" and n == 3:
+            if "fail_fast" in then and n == 3 and not failures:
+                failures.append(n)
                 raise ValueError("no luck")
-            report({"n": n})
+            report_state(n, {"n": n})
 
-    settings = {
-        "stopper": {"stop": EndAfter(4)},
-        "time budget": {"time_budget_s": 5},
-        "fail fast": {"fail_fast": True},
-    }[how]
-    before = fit(trainable, num_samples=-1, executor=virtual_executor(1), **settings)
-    count = len(runs)
-    for _ in range(2):
-        after = resume(trainable, num_samples=-1, executor=virtual_executor(1))
-    assert len(runs) == count
-    assert [result.metrics for result in after] == [result.metrics for result in before]
+    settings = {"max_concurrent_trials": 1, "executor": virtual_executor(1)}
+    fit(trainable, {"x": grid_search([0, 1])}, **settings, **then)
+    after = resume(trainable, **settings, **now)
+    assert [[row["n"] for row in result.get_rows()] for result in after] == [list(range(1, n + 1)) for n in reports]
+    again = resume(trainable, **settings, **now)
+    assert [result.metrics for result in again] == [result.metrics for result in after]
 
 
 # -- a run that was cut short -----------------------------------------------------------------------------------------

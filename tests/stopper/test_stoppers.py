@@ -237,8 +237,8 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume():
             assert not later.stop_all()
             assert later.seconds_left() == 6
         now.sleep(1)
-        assert resumed.get_state() == {"remaining_s": 5}
-        stopper.set_state({"remaining_s": 3})  # also of one whose time runs
+        assert resumed.get_state() == {"used_s": 5}
+        stopper.set_state({"used_s": 7})  # also of one whose time runs
         now.sleep(1000)
         assert not stopper.stop_all()
         now.sleep(5)
