@@ -216,16 +216,19 @@ class NoThread(Housekeeper):
 
 
 def newest_snapshot(directory: Path | None = None) -> dict[str, Any]:
-    """The contents of the files of the newest snapshot, by component and name."""
+    """The states in the newest snapshot, by component: a pickle, or files by name."""
     path = max((directory or run_path()).glob("plugins-*.pkl"))
-    return {component: contents for component, (_, contents) in pickle.loads(path.read_bytes()).items()}
+    return {component: state for component, (_, state) in pickle.loads(path.read_bytes()).items()}
 
 
 def newest_state(component: str, directory: Path | None = None) -> Any:
     """The state of a plug-in in the newest snapshot; of a searcher, without that of its search algorithm."""
-    contents = newest_snapshot(directory)[component]
-    (state,) = (data for name, data in contents.items() if not name.startswith(("search_gen_state", "basic-")))
-    return pickle.loads(state)
+    state = newest_snapshot(directory)[component]
+    if isinstance(state, dict):
+        (found,) = (data for name, data in state.items() if not name.startswith("search_gen_state"))
+        return pickle.loads(found)
+    found = pickle.loads(state)
+    return found[1] if component == "searcher" else found
 
 
 def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) -> dict[str, bytes]:
@@ -1168,9 +1171,9 @@ class CutOff(Exception):
 
 
 class CutAfter(Callback):
-    """Ends the run at its result number `results`, which counts all trials and goes on over resumes.
+    """Ends the run at its result number `results`, which counts all trials.
 
-    So the resumed run is not cut again, unless it is given another one of these.
+    The one that is recorded for a resume cuts nothing.
 
     Args:
         results: The number of the result.
@@ -1195,11 +1198,8 @@ class CutAfter(Callback):
         else:
             raise CutOff
 
-    def get_state(self) -> dict[str, Any]:
-        return {"heard": self.heard}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.heard = state["heard"]
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return CutAfter, (0,)
 
 
 def cut(trainable: Any, space: Any = None, *, results: int, how: str = "raise", **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""The file of a snapshot: the states of a run's plug-ins, each as the contents of files.
+"""The file of a snapshot: the states of a run's plug-ins.
 
 A searcher that is restored from a run's directory finds its state here.
 """
@@ -20,10 +20,16 @@ CALLBACKS = "callbacks"
 
 
 class PluginState(NamedTuple):
-    """The state of one plug-in, or of all callbacks."""
+    """The state of one plug-in, or of all callbacks.
+
+    Attributes:
+        plugin: The names of its classes.
+        state: The pickle of what `get_state` returns, for a search algorithm of a pair: its own, and that of its
+            searcher or None. Of a class that saves itself to files, these by name.
+    """
 
     plugin: str
-    contents: dict[str, bytes]
+    state: bytes | dict[str, bytes]
 
 
 def encode_states(states: Mapping[str, PluginState]) -> bytes:

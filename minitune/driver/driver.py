@@ -45,7 +45,7 @@ from minitune.driver.parts import (
     shows_output,
 )
 from minitune.driver.plan import Plan
-from minitune.driver.snapshot import Snapshot, SnapshotKeeper
+from minitune.driver.snapshot import SnapshotKeeper
 from minitune.driver.state import RunSettings, RunState
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
@@ -127,7 +127,6 @@ class Driver:
     hooks: Hooks
     controller: TuneController
     _left_over: LeftOver
-    snapshot = Snapshot()
     _settings: RunSettings
     _keeper: SnapshotKeeper
     _progress: ProgressDisplay
@@ -232,7 +231,7 @@ class Driver:
         self.make_state()
         self._left_over = self.catch_up()
         components = self.components
-        self._keeper = opened.keeper(self.hooks, self.snapshot)
+        self._keeper = opened.keeper(self.hooks)
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
@@ -394,12 +393,10 @@ class Driver:
         self._interrupts.check_second()
 
     def _end(self) -> None:
-        """End the workers, save the states of the callbacks, and close the record."""
+        """End the workers, and close the record."""
         stop_requests.end_to_hear(self.opened.run)
         try:
             self.executor.shutdown()  # first, so that no worker runs on when the record is closed
-            if self.hooks.are_set_up and self._ending.kind in (EndKind.ERROR, EndKind.INTERRUPTED):
-                self._keeper.save_callbacks()
         finally:
             # A hook may be interrupted above, or the wait for a trial of the inline executor.
             self.opened.recorder.close(self._ending, self._progress.stop())

@@ -108,7 +108,6 @@ class Hooks:
         self.callbacks = tuple(callbacks)
         self.context = DriverContext(state, search_alg)
         self.iteration = 0
-        self.are_set_up = False
         self._state = state
         self._caller = PluginCaller(number_setting("WARN_THRESHOLD_S"))
         self._call = self._caller.call
@@ -181,7 +180,6 @@ class Hooks:
             else:
                 logger.warning("%s should take %s and **info", hook_name(listener), ", ".join(arguments))
                 self._call((listener,), None)
-        self.are_set_up = True
         # From now on the callbacks hear events.
         self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
         for hook in self._listeners["on_trial_result"]:

@@ -13,7 +13,7 @@ from minitune.base.forks import Origin
 from minitune.base.shared_values import ObjectStore
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
-from minitune.driver.snapshot import Snapshot, SnapshotKeeper
+from minitune.driver.snapshot import SnapshotKeeper
 from minitune.error import TuneError
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
@@ -140,10 +140,10 @@ class OpenRun:
         with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
             files.sync_directory(os.path.dirname(self.run.path))
 
-    def keeper(self, hooks: Hooks, loaded: Snapshot) -> SnapshotKeeper:
-        """Takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""
+    def keeper(self, hooks: Hooks) -> SnapshotKeeper:
+        """Takes snapshots of the run's plug-ins."""
         past = self.of_kind(records.STATE)
-        return SnapshotKeeper(self.run, self.recorder, hooks, loaded, past)
+        return SnapshotKeeper(self.run, self.recorder, hooks, past)
 
     def read(self) -> Iterator[records.Record]:
         """The records so far, with unpickled objects, which executes code."""

@@ -161,15 +161,15 @@ class ResumedDriver(Driver):
         opened = self.opened
         recorder = self.opened.recorder
         snapshot = newest_snapshot(opened.run, opened.of_kind(records.STATE))
-        self.snapshot = snapshot.only(self._components_to_load(snapshot))
+        snapshot = snapshot.only(self._components_to_load(snapshot))
         while True:
-            replay = Replay(opened.run, self.state, self.hooks, self.plan.experiment.maker, self.snapshot)
+            replay = Replay(opened.run, self.state, self.hooks, self.plan.experiment.maker, snapshot)
             try:
                 replay.run(opened.scan, self._wanted.choice)
                 break
             except StateRefusedError as error:
                 logger.warning("%s; all events are told to it again", error)
-                self.snapshot = self.snapshot.only(self.snapshot.states.keys() - {error.component})
+                snapshot = snapshot.only(snapshot.states.keys() - {error.component})
                 # The replay begins again, with plug-ins that know nothing of it.
                 self.make_plugins()
                 self.make_state()

@@ -7,7 +7,8 @@ follows. One without a state there is told all; callbacks are told nothing.
 The file is whole before it gets its name, and counts once the journal has its checksum. So a resume never reads a torn
 file. The last two are kept, since the newest may be damaged later.
 
-A plug-in that saves itself to files (`Searcher.save`, `TrialScheduler.save`) writes them to a scratch directory.
+A state is what `get_state` returns. Only a class that overrides `save` or `restore` writes files, to a scratch
+directory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.forks import Origin
-from minitune.base.pickling import by_value_pickler, loads_referring
+from minitune.base.pickling import by_value_pickler, dumps_by_value, loads_referring
 from minitune.base.plugin_calls import forked_error
 from minitune.base.settings import number_setting, setting
 from minitune.base.snapshots import (
@@ -63,7 +64,9 @@ COST_SHARE = 1 / 20
 """
 
 _STATE = "state.pkl"
-"""The name of the content that a plug-in's `get_state` makes."""
+"""The name of the file of a scheduler that saves itself."""
+_BY_FILES = ("save", "restore", "save_to_dir", "restore_from_dir")
+"""A class that overrides one of these is saved to files, in a directory of its own."""
 
 
 class Snapshot(NamedTuple):
@@ -110,20 +113,26 @@ def load_state(
     Raises:
         StateRefusedError: If that raises an error.
     """
-    contents = state.contents
+    saved = state.state
     try:
-        if component == SEARCHER:
-            with _scratch(run, contents) as directory:
-                plugin.restore_from_dir(directory)
-        elif component == SCHEDULER and type(plugin).restore is not TrialScheduler.restore:
-            with _scratch(run, contents) as directory:
-                plugin.restore(os.path.join(directory, _STATE))
+        if isinstance(saved, dict):
+            with _scratch(run, saved) as directory:
+                if component == SEARCHER:
+                    plugin.restore_from_dir(directory)
+                else:
+                    plugin.restore(os.path.join(directory, _STATE))
+        elif component == SEARCHER:
+            own, of_searcher = pickle.loads(saved)
+            plugin.set_state(own)
+            searcher = innermost(plugin)
+            if searcher is not None:
+                searcher.set_state(of_searcher)
         elif component == CALLBACKS:
-            for callback, (name, data) in zip(plugin, pickle.loads(contents[_STATE]), strict=False):
+            for callback, (name, data) in zip(plugin, pickle.loads(saved), strict=False):
                 if data is not None and name == type(callback).__qualname__:
                     callback.set_state(_loads(data, context, trials))
         else:
-            plugin.set_state(_loads(contents[_STATE], context, trials))
+            plugin.set_state(_loads(saved, context, trials))
     except Exception as error:
         raise StateRefusedError(component, plugin, error) from error
 
@@ -136,14 +145,12 @@ class SnapshotKeeper:
         run: RunDirectory,
         recorder: Recorder,
         hooks: Hooks,
-        loaded: Snapshot,
         past: Iterable[records.Record] = (),
     ):
         self._run = run
         self._recorder = recorder
         self._plugins = dict(hooks.components())
         self._context = hooks.context
-        self._last = loaded
         self._unfit: set[str] = set()  # components whose state cannot be saved
         self._kept = [record["file"] for record in past if "file" in record]
         self._period_s: float | None = None  # None: it depends on how long a snapshot takes
@@ -157,30 +164,21 @@ class SnapshotKeeper:
         """Take a snapshot if anything was recorded since the last one. Blocks. A DiskError ends the run."""
         begin_s = time.monotonic()
         if self._recorder.offset != self._saved_at:
-            self._write(Snapshot(self._recorder.offset, self._states_of(self._plugins)))
+            self._write(self._states())
         now_s = time.monotonic()
         pause_s = self._period_s
         if pause_s is None:  # so long that snapshots take their share at most
             pause_s = max(PERIOD_S, (now_s - begin_s) / COST_SHARE)
         self.due_s = now_s + pause_s
 
-    def save_callbacks(self) -> None:
-        """Take the last snapshot again with the present states of the callbacks.
-
-        After an interrupt, the other plug-ins may know what no resume should: that all trials have ended.
-        """
-        states = {**self._last.states, **self._states_of([CALLBACKS])}
-        self._write(Snapshot(self._last.offset, states))
-
-    def _states_of(self, components: Iterable[str]) -> dict[str, PluginState]:
-        """The states of components. One that cannot be saved gets a warning, and is left out from now on."""
+    def _states(self) -> dict[str, PluginState]:
+        """The states by component. One that cannot be saved gets a warning, and is left out from now on."""
         found = {}
-        for component in components:
+        for component, plugin in self._plugins.items():
             if component in self._unfit:
                 continue
-            plugin = self._plugins[component]
             try:
-                contents = self._contents(component, plugin)
+                state = self._state_of(component, plugin)
             except Exception as error:
                 if not self._recorder.is_ours:  # a forked child handles its own errors
                     raise
@@ -195,39 +193,45 @@ class SnapshotKeeper:
                 continue
             if not self._recorder.is_ours:
                 raise forked_error(class_names(plugin))
-            if contents:
-                found[component] = PluginState(class_names(plugin), contents)
+            if state is not None:
+                found[component] = PluginState(class_names(plugin), state)
         return found
 
-    def _contents(self, component: str, plugin: Any) -> dict[str, bytes]:
-        """The state of a plug-in; empty if it has none."""
+    def _state_of(self, component: str, plugin: Any) -> bytes | dict[str, bytes] | None:
+        """The state of a plug-in; None if it has none."""
         if component == SEARCHER:
-            with _scratch(self._run) as directory, runs(plugin.save_to_dir):
-                # A keyword, because Ray Tune's base class takes **kwargs.
-                plugin.save_to_dir(directory, session_str="snapshot")
-                searcher = innermost(plugin)
-                if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
-                    raise TuneError(f"{type(searcher).__name__} has written no state")
-                return _read_all(directory)
-        if component == SCHEDULER and type(plugin).save is not TrialScheduler.save:
+            return self._state_of_search(plugin)
+        if component == CALLBACKS:
+            states = [(type(each).__qualname__, _callback_state(each, self._context)) for each in plugin]
+            return None if all(state is None for _, state in states) else pickle.dumps(states)
+        if component == SCHEDULER and _overrides(plugin, TrialScheduler, ("save", "restore")):
             with _scratch(self._run) as directory, runs(plugin.save):
                 plugin.save(os.path.join(directory, _STATE))
                 return _read_all(directory)
-        if component == CALLBACKS:
-            states = [(type(each).__qualname__, _callback_state(each, self._context)) for each in plugin]
-            if all(state is None for _, state in states):
-                return {}
-            return {_STATE: pickle.dumps(states)}
         with runs(plugin.get_state):
             state = plugin.get_state()
-            return {_STATE: _dumps(state, self._context)} if state else {}
+            return _dumps(state, self._context) if state else None
 
-    def _write(self, snapshot: Snapshot) -> None:
+    def _state_of_search(self, plugin: Any) -> bytes | dict[str, bytes]:
+        searcher = innermost(plugin)
+        base = SearchAlgorithm if searcher is None else SearchGenerator
+        if _overrides(plugin, base, _BY_FILES) or (searcher is not None and _overrides(searcher, Searcher, _BY_FILES)):
+            with _scratch(self._run) as directory, runs(plugin.save_to_dir):
+                # A keyword, because Ray Tune's base class takes **kwargs.
+                plugin.save_to_dir(directory, session_str="snapshot")
+                if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
+                    raise TuneError(f"{type(searcher).__name__} has written no state")
+                return _read_all(directory)
+        with runs(plugin.get_state):
+            return dumps_by_value((plugin.get_state(), None if searcher is None else searcher.get_state()))
+
+    def _write(self, states: Mapping[str, PluginState]) -> None:
         """Write a snapshot and its record, and remove the file of the oldest one."""
-        if not snapshot.states:
+        if not states:
             return
-        data = encode_states(snapshot.states)
-        name = NAME.format(f"{self._recorder.offset:012d}")  # the journal grows, so no two have the same name
+        data = encode_states(states)
+        offset = self._recorder.offset
+        name = NAME.format(f"{offset:012d}")  # the journal grows, so no two have the same name
         path = os.path.join(self._run.path, name)
         try:
             files.atomic_write(path, data, files.BLOB_MODE)
@@ -235,8 +239,7 @@ class SnapshotKeeper:
             self._recorder.directories.raise_if_run_ends(error, path)
             logger.warning("no snapshot of the plug-ins can be written to %s: %s", path, error)
             return
-        self._last = snapshot
-        self._recorder.record(records.state(name, _sha256(data), snapshot.offset))
+        self._recorder.record(records.state(name, _sha256(data), offset))
         # It is written at once, since an older snapshot is removed now. It is no reason for another snapshot.
         self._saved_at = self._recorder.offset
         self._kept.append(name)
@@ -252,13 +255,16 @@ def saves_itself(component: str, plugin: Any) -> bool:
     if component == SEARCHER:
         searcher = innermost(plugin)
         if searcher is None:
-            return type(plugin).get_state is not SearchAlgorithm.get_state
-        kind = type(searcher)
-        return kind.get_state is not Searcher.get_state or kind.save is not Searcher.save
+            return _overrides(plugin, SearchAlgorithm, ("get_state",))
+        return _overrides(searcher, Searcher, ("get_state", "save"))
     if component == SCHEDULER:
-        kind = type(plugin)
-        return kind.get_state is not TrialScheduler.get_state or kind.save is not TrialScheduler.save
-    return component == CALLBACKS or type(plugin).get_state is not Stopper.get_state
+        return _overrides(plugin, TrialScheduler, ("get_state", "save"))
+    return component == CALLBACKS or _overrides(plugin, Stopper, ("get_state",))
+
+
+def _overrides(plugin: Any, base: type, names: Iterable[str]) -> bool:
+    """Whether a plug-in's class has methods of its own in place of some of its base class."""
+    return any(getattr(type(plugin), name, None) is not getattr(base, name, None) for name in names)
 
 
 def innermost(search_alg: SearchAlgorithm) -> Searcher | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import random
@@ -49,7 +48,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         TypeError: If `points_to_evaluate` is no list of dicts, or `random_state` no seed.
     """
 
-    CKPT_FILE_TMPL = "basic-variant-state-{}.json"
+    CKPT_FILE_TMPL = "basic-variant-state-{}.pkl"
 
     def __init__(
         self,
@@ -243,12 +242,6 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._left_out = state["left_out"]
         if self._filter is not None and state["filter"] is not None:
             self._filter.set_state(state["filter"])
-
-    def _encode(self, state: dict[str, Any]) -> bytes:
-        return json.dumps(state).encode()
-
-    def _decode(self, data: bytes) -> Any:
-        return json.loads(data)
 
 
 def _draws_of(seed: int) -> str:

@@ -214,7 +214,7 @@ class SearchAlgorithm:
     def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
         """Write the state to a directory. A crash leaves the old state or the new one. Blocks."""
         path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
-        files.atomic_write(path, self._encode(self.get_state()))
+        files.atomic_write(path, dumps_by_value(self.get_state()))
 
     def restore_from_dir(self, dirpath: str) -> None:
         """Read the newest state from a directory. Blocks.
@@ -223,13 +223,7 @@ class SearchAlgorithm:
             RuntimeError: If there is none.
         """
         with newest_state(dirpath, self.CKPT_FILE_TMPL, type(self)) as path:
-            self.set_state(self._decode(files.read_bytes(path)))
-
-    def _encode(self, state: dict[str, Any]) -> bytes:
-        return dumps_by_value(state)
-
-    def _decode(self, data: bytes) -> Any:
-        return pickle.loads(data)
+            self.set_state(pickle.loads(files.read_bytes(path)))
 
 
 def only_experiment(experiments: Experiments, known: SearchedExperiment | None) -> SearchedExperiment:

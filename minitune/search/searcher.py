@@ -463,9 +463,12 @@ def newest_state(directory: str, template: str, kind: type) -> Iterator[str]:
     contents = {}
     snapshot = newest_file(directory, snapshots.NAME)
     if snapshot is not None:
-        state = snapshots.decode_states(files.read_bytes(snapshot)).get(snapshots.SEARCHER)
-        if state is not None:
-            contents = {name: state.contents[name] for name in _matching(state.contents, template)}
+        _, state = snapshots.decode_states(files.read_bytes(snapshot)).get(snapshots.SEARCHER, ("", {}))
+        if isinstance(state, dict):
+            contents = {name: state[name] for name in _matching(state, template)}
+        else:
+            own, of_searcher = pickle.loads(state)
+            contents = {template.format("snapshot"): dumps_by_value(of_searcher if issubclass(kind, Searcher) else own)}
     if not contents:
         raise RuntimeError(f"no state of a {kind.__name__} ({template}) lies in {directory}")
     ((name, data),) = contents.items()

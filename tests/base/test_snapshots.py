@@ -6,7 +6,7 @@ from minitune.base.snapshots import CALLBACKS, SEARCHER, PluginState, decode_sta
 def test_states_come_back_by_component():
     states = {
         SEARCHER: PluginState("TPESearch", {"state.pkl": b"\0one", "more": b""}),
-        CALLBACKS: PluginState("", {}),
+        CALLBACKS: PluginState("", b"one"),
     }
     found = decode_states(encode_states(states))
     assert found == states

@@ -92,15 +92,15 @@ def test_a_table_goes_on_from_its_state_and_from_a_replay(tmp_path, made, consta
     assert configs(replayed) == whole[made:]
 
 
-def test_states_are_small_json_and_the_newest_counts(tmp_path):
+def test_states_are_small_and_the_newest_counts(tmp_path):
     generator = basic({"a": grid_search([0.1] * 1000)}, -1)
     for session in ("b", "a"):
         trial = generator.next_trial()
         generator.on_trial_complete(trial.trial_id)
         generator.save_to_dir(str(tmp_path), session)
-        os.utime(tmp_path / f"basic-variant-state-{session}.json", ns=(0, ord("z") - ord(session)))
-    assert {path.name for path in tmp_path.iterdir()} == {f"basic-variant-state-{s}.json" for s in "ab"}
-    assert len((tmp_path / "basic-variant-state-a.json").read_bytes()) < 1000
+        os.utime(tmp_path / f"basic-variant-state-{session}.pkl", ns=(0, ord("z") - ord(session)))
+    assert {path.name for path in tmp_path.iterdir()} == {f"basic-variant-state-{s}.pkl" for s in "ab"}
+    assert len((tmp_path / "basic-variant-state-a.pkl").read_bytes()) < 1000
     restored = basic({"a": grid_search([0.1] * 1000)}, -1)
     restored.restore_from_dir(str(tmp_path))
     assert restored.get_state() == generator.get_state()
