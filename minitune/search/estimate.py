@@ -50,8 +50,8 @@ _LEAST_SHARE = 1e-3
 """A noise with less weight than this does not count. Not measured: each costs a fit, and it would change little."""
 _LEAST_NOISE = math.log(0.01)
 """With less noise than this, values are not called lucky."""
-_DEVIATIONS = 1.8
-"""The half width of an interval of 90 %, in standard deviations: see `benchmarks/FINDINGS.md`, *expected values*."""
+_DEVIATIONS = 2.2
+"""The half width of an interval of 90 %, in standard deviations: see `benchmarks/FINDINGS.md`, *intervals*."""
 _MANY_TIMES = 20
 _FIRST = 15
 """Positive values may be on a logarithmic scale if the largest is so many times the smallest. The first ones decide.
