@@ -54,8 +54,8 @@ class Group(LocalTrialExecutor):
 
     def start_in(self, actor_id, factory, workplace=None, preload=True):
         """Start `factory(host)`."""
-        actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"))
-        actor.allocation = self._ledger.acquire(actor_id, _ONE)
+        allocation = self._ledger.acquire(actor_id, _ONE)
+        actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"), allocation)
         workplace = workplace or Workplace()
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
         self._put_into(process, actor, workplace)
