@@ -340,21 +340,32 @@ def _write(stream: Any, text: str, to_file: bool) -> None:
         while data:
             data = data[os.write(stream.fileno(), data) :]
         return
+    _write_encodable(stream, text)
+    stream.flush()
+
+
+def _write_encodable(stream: Any, text: str) -> None:
+    """Write `text`, with `?` for what the stream's encoding lacks."""
     try:
         stream.write(text)
     except UnicodeEncodeError:
-        stream.write(text.encode("ascii", "replace").decode("ascii"))
-    stream.flush()
+        encoding = getattr(stream, "encoding", None) or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def echo(*texts: object, sep: str = " ", end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
     """Print texts as `print` does, but clean (see `printable`). Commands print everything with this function."""
-    print(*(printable(str(text)) for text in texts), sep=sep, end=end, file=file, flush=flush)
+    stream = file or sys.stdout
+    if stream is None:  # the process was started without one
+        return
+    _write_encodable(stream, sep.join(printable(str(text)) for text in texts) + end)
+    if flush:
+        stream.flush()
 
 
 def echo_codes(text: str) -> None:
     """The same for one text with our own codes for the terminal, in which other texts are clean already."""
-    sys.stdout.write(f"{text}\n")
+    _write_encodable(sys.stdout, f"{text}\n")
 
 
 def _clean_record(record: logging.LogRecord) -> bool:

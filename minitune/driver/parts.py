@@ -58,6 +58,7 @@ class Components:
 
 def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]]) -> Components:
     """Build and configure the plug-ins. `trials` returns the trials of the run."""
+    _warn_of_checkpoint_order(plan)
     reporter = build_reporter(plan)
     # The scheduler is asked first: it may refuse the searcher, and the searcher must know whether it stops trials.
     search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
@@ -80,6 +81,18 @@ def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]
         callbacks=build_callbacks(plan, reporter),
         reporter=reporter,
     )
+
+
+def _warn_of_checkpoint_order(plan: Plan) -> None:
+    """Warn if the checkpoints with the worst values of an objective are kept: the order has a default of its own."""
+    kept = plan.checkpoint_config
+    name = kept.checkpoint_score_attribute
+    wanted = plan.goal.one(name, None)[1] if name in plan.goal.metrics else None
+    if wanted is not None and wanted != kept.checkpoint_score_order:
+        warn_once(
+            f"the checkpoints with the worst {name} are kept: the run's mode is {wanted!r}, "
+            f"and checkpoint_score_order={kept.checkpoint_score_order!r}; pass checkpoint_score_order={wanted!r}"
+        )
 
 
 def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm) -> TrialScheduler:

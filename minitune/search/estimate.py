@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base.checks import is_real
+from minitune.base.numbers import finite_number
 from minitune.base.text import number_text
 from minitune.experiment.goal import best_trial, compared_values
 from minitune.experiment.trial import Trial
@@ -156,7 +157,7 @@ def remark_on_luck(found: Sequence[Estimate], mode: str) -> str:
 
 
 def _iterations(trial: Trial) -> int:
-    return int(trial.progress.metrics.get(TRAINING_ITERATION) or 0)
+    return int(finite_number(trial.progress.metrics.get(TRAINING_ITERATION)) or 0)  # a user may report any value
 
 
 def _chosen(inputs: Sequence[Vector], best: int) -> Sequence[int]:

@@ -19,7 +19,7 @@ from minitune.search.model import Model
 from minitune.search.ranking import EarlyStop, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.guesses import agrees, guess_of, nested
-from minitune.space.parameters import Parameter, parameters, values_of
+from minitune.space.parameters import Parameter, parameters, space_size, values_of
 from minitune.space.tree import assign_value, copy_tree, get_value
 
 logger = logging.getLogger("minitune")
@@ -95,6 +95,7 @@ class TPESearch(SpaceSearcher):
         self._model: Model | None = None  # until the space is known
         self._ranking: Ranking | None = None  # until it is needed, since the mode comes late
         self._has_budgets = False  # whether the scheduler tells the steps of its rungs
+        self._draws_on = False
         self._has_named_end = False  # whether the warning about the end of a finite space was given
         if evaluated_rewards is not None:
             rewards = checked_rewards(evaluated_rewards, len(self._points))
@@ -123,7 +124,7 @@ class TPESearch(SpaceSearcher):
             self._points_given += 1
             config, values = self._complete(model, point, rng)
         else:
-            if model.left == 0 and model.count != 1 and not self._has_named_end:
+            if model.left == 0 and model.count != 1 and not self._has_named_end and not self._draws_on:
                 self._has_named_end = True
                 logger.warning(
                     "all %d configurations of the search space have been tried: from now on, the search repeats some; "
@@ -336,6 +337,7 @@ class TPESearch(SpaceSearcher):
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._model = Model(space, **self._model_options)
+        self._draws_on = space_size(space) == math.inf  # a function may give each configuration another value
         super()._set_space(space)
         for observation in sorted([*self._ended, *self._live.values()], key=lambda each: each.number):
             self._take_up(observation)

@@ -1,7 +1,7 @@
 """Distributions of SciPy and Optuna in a space: each becomes the domain with the same values.
 
 This module imports neither library. It knows their objects by the module of their class. What has no
-counterpart is refused: a trial would get the distribution itself.
+counterpart is refused: a trial would get the distribution itself. So is an object with a domain in an attribute.
 """
 
 from __future__ import annotations
@@ -84,7 +84,15 @@ def _converter(value: Any) -> _Convert | None:
         return _of_optuna
     if (library == "hyperopt" and rest == "pyll.base") or (library == "ConfigSpace" and rest.startswith("hyper")):
         return _not_taken
+    if any(as_domain(member) is not None for member in _attributes(value).values()):
+        return _not_searched
     return None
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, such as a Namespace or an instance of a dataclass; none of what can be called."""
+    found = {} if callable(value) else getattr(value, "__dict__", None)
+    return found if isinstance(found, dict) else {}
 
 
 # -- each library ------------------------------------------------------------------------------------------------------
@@ -117,6 +125,16 @@ def _of_optuna(value: Any, name: str) -> Domain:
 
 def _not_taken(value: Any, name: str) -> Domain:
     raise _refusal(value, name, "write a domain, such as uniform(0, 1)")
+
+
+def _not_searched(value: Any, name: str) -> Domain:
+    kind = type(value).__name__
+    attributes = _attributes(value)
+    inner, domain = next((inner, member) for inner, member in attributes.items() if as_domain(member) is not None)
+    raise ValueError(
+        f"domains must be in dicts, lists or tuples, but attribute {inner!r} of parameter {name!r}, a {kind}, is "
+        f"{domain}: give {{{name!r}: {{{inner!r}: ...}}}}, and make the {kind} in the trainable"
+    )
 
 
 def _refusal(value: Any, name: str, instead: str) -> ValueError:

@@ -764,9 +764,11 @@ def _as_int(name: str, value: Any) -> int:
 
 def _check_log_bounds(domain: Float | Integer) -> None:
     if not 0 < domain.lower <= domain.upper < math.inf:
+        way_out = "pass the smallest value that makes a difference, such as 1e-6, or choice([0, ...])"
+        if domain.lower < 0:
+            way_out = "pass the values themselves, not their logarithms"
         raise ValueError(
-            f"expected 0 < lower <= upper < inf, but got lower={domain.lower}, upper={domain.upper}; "
-            "pass the values themselves, not their logarithms"
+            f"expected 0 < lower <= upper < inf, but got lower={domain.lower}, upper={domain.upper}; {way_out}"
         )
 
 

@@ -228,7 +228,8 @@ def test_a_console_writes_all_of_a_text_to_a_file_in_its_encoding(tmp_path, monk
     with open(tmp_path / "out", "w", encoding="latin-1") as stream:
         stream.write("before ")
         Console(stream).write("äöü → done\n")
-    assert (tmp_path / "out").read_bytes() == "before äöü ? done\n".encode("latin-1")
+        echo("ä →", 2, file=stream)
+    assert (tmp_path / "out").read_bytes() == "before äöü ? done\nä ? 2\n".encode("latin-1")
 
 
 def test_only_an_open_terminal_is_one():

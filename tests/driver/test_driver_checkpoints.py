@@ -123,6 +123,22 @@ def test_the_latest_and_the_best_are_kept(config, expected):
     assert best == expected[: config.num_to_keep], "the latest is kept besides, where it is not among the best"
 
 
+@pytest.mark.parametrize(
+    ("metric", "mode", "name", "order", "is_told"),
+    [
+        ("eval/score", "min", "eval/score", "max", True),
+        (["eval/score", "n"], ["min", "max"], "eval/score", "max", True),
+        ("eval/score", "min", "eval/score", "min", False),
+        ("eval/score", "min", "n", "max", False),
+        (None, None, "eval/score", "max", False),
+    ],
+)
+def test_an_order_against_the_mode_of_the_run_is_told(metric, mode, name, order, is_told, caplog):
+    config = CheckpointConfig(checkpoint_score_attribute=name, checkpoint_score_order=order)
+    fit(lambda config: {"eval": {"score": 1}, "n": 1}, checkpoint_config=config, metric=metric, mode=mode)
+    assert ("pass checkpoint_score_order='min'" in caplog.text) == is_told
+
+
 def test_best_checkpoints_are_sorted_by_the_score():
     config = CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval/score")
     result = fit(scoring, checkpoint_config=config)[0]

@@ -147,6 +147,13 @@ def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(kind, capl
     assert caplog.text.count("all 60 configurations of the search space have been tried") == 1
 
 
+def test_a_space_with_a_function_is_never_used_up(caplog):
+    space = {"a": domains.choice([1, 2]), "b": domains.sample_from(lambda config: random.random())}
+    searcher = TPESearch(space, metric="loss", mode="min", seed=1)
+    play(searcher, lambda config: config["a"], 8)
+    assert "have been tried" not in caplog.text
+
+
 INFINITE = {
     "edge": ({"x": domains.uniform(0, 1)}, lambda config: config["x"]),
     "corner": (

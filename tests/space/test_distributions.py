@@ -1,5 +1,7 @@
 """Distributions of other libraries in a search space, without these libraries: objects with the same attributes."""
 
+import argparse
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -79,6 +81,20 @@ def test_a_distribution_without_a_domain_is_refused(distribution, text):
         own_space({"a": {"b": distribution}})
     assert text in str(caught.value)
     assert str(caught.value).endswith("; with_parameters passes the object itself to the trials")
+
+
+@dataclasses.dataclass
+class Model:
+    rate: object
+
+
+@pytest.mark.parametrize("kind", [Model, argparse.Namespace, SimpleNamespace])
+@pytest.mark.parametrize("domain", [uniform(0, 1), {"grid_search": [1, 2]}])
+def test_a_domain_in_an_attribute_is_refused(kind, domain):
+    with pytest.raises(ValueError, match=rf"attribute 'rate' of parameter 'a/b', a {kind.__name__}, is .*make the"):
+        own_space({"a": {"b": kind(rate=domain)}})
+    value = kind(rate=0.5)
+    assert own_space({"a": value})["a"] is value
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,19 @@ def test_trials_that_were_stopped_before_the_best_one_are_left_out():
     assert {lengths[each.trial_id] for each in grid.get_estimates()} == {3}
 
 
+@pytest.mark.parametrize("iteration", ["x", float("nan"), math.inf, 10**400, -5, None, [1], 2.5, True])
+def test_any_value_may_be_reported_as_the_iteration(iteration):
+    def train(config):
+        odd = {} if config["x"] < 0.9 else {"training_iteration": iteration}
+        report({"loss": config["x"], **odd})
+
+    settings = {"metric": "loss", "mode": "min", "confirm": 1, "seed": 1, "executor": virtual_executor()}
+    grid = fit(train, {"x": uniform(0, 1)}, num_samples=20, **settings)
+    assert any(result.config["x"] >= 0.9 for result in grid)
+    assert [len(grid), len(grid.get_confirmations())] == [23, 3]
+    assert main(["best", str(run_path())]) == 0
+
+
 def test_a_lucky_value_is_named_with_the_trial_that_is_better():
     lucky = Estimate("a", 0.183, 0.2104, 0.19, 0.23, True)
     better = Estimate("b", 0.2, 0.2012, 0.19, 0.22, True)
