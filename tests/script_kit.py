@@ -11,14 +11,12 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitune import (
     Callback,
-    Checkpoint,
     CheckpointConfig,
     FailureConfig,
     ResultGrid,
@@ -86,22 +84,6 @@ def slow(config: dict[str, Any]) -> None:
 def show(results: ResultGrid) -> None:
     """Print the last `y` and the error of each trial, as JSON."""
     print(json.dumps([[result.metrics.get("y"), str(result.error)] for result in results]))
-
-
-def save(i: int) -> Checkpoint:
-    """A checkpoint with a number."""
-    directory = tempfile.mkdtemp(dir=".")
-    with open(os.path.join(directory, "i"), "w") as file:
-        file.write(str(i))
-    return Checkpoint.from_directory(directory)
-
-
-def start_of(checkpoint: Checkpoint | None) -> int:
-    """The number in a checkpoint of `save`; 0 without one."""
-    if checkpoint is None:
-        return 0
-    with open(os.path.join(checkpoint.path, "i")) as file:
-        return int(file.read())
 
 
 # -- children in which the driver is killed before or after a function of it -------------------------------------------

@@ -1,7 +1,6 @@
 """Calls: state, concurrency, values, arguments, errors."""
 
 import os
-import random
 import signal
 import sys
 import threading
@@ -12,32 +11,13 @@ from selectors import DefaultSelector
 
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
-from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
+from actor_samples import Brittle, Fatal, Hosted, NeedsTwo, Nester
 from kit import BOUND_S, Injured
 
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
 
 SCRIPTS = Path(__file__).with_name("scripts")
-
-
-def test_two_actors_keep_their_state_and_work_at_the_same_time(driver):
-    driver.start("a")
-    driver.start("b", partial(Counter, 100))
-    driver.group.call("a", "add", 1)
-    driver.group.call("b", "add", 1)
-    assert driver.next("b").value == 101
-    assert driver.next("a").value == 1
-    assert driver.call("a", "add", 2) == 3
-    assert driver.call("b", "add", 2) == 103
-    pids = driver.group.pids()
-    assert len({os.getpid(), pids["a"], pids["b"]}) == 3
-    assert driver.call("a", "pid") == pids["a"]
-    assert driver.call("a", "call", lambda: threading.current_thread() is threading.main_thread())
-    assert driver.call("a", "call", lambda: random.random()) != driver.call("b", "call", lambda: random.random())
-    assert driver.stop("a").cause == "stopped"
-    assert driver.stop("b").exit_code == 0
-    assert driver.group.pids() == {}
 
 
 @however_it_started

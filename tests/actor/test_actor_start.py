@@ -182,7 +182,7 @@ def _open_device():
 
 def test_preloads_that_are_not_safe_are_left_out(zygote, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG, logger="minitune")
-    monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", scaled_s(3.0))
+    monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", scaled_s(1.0))
     unsafe = [_start_thread, _open_device, _fail, _die, _hang]
     zygote.group.preload(_fill_cache)
     for action in unsafe:

@@ -13,11 +13,9 @@ from kit import (
     SavedCounter,
     fit,
     journal_of,
-    make_trial,
     report_state,
     restored_state,
     resume,
-    run_trial,
     virtual_executor,
 )
 
@@ -25,12 +23,9 @@ from minitune import grid_search, report
 from minitune.actor.messages import CallRaised, Exited
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
-from minitune.driver.limits import Backoff
-from minitune.driver.state import RunningTrial, RunState
 from minitune.error import CrashLoopError, WorkerDiedError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.experiment.lifecycle import Transition
 
 
 class Lost(Exception):
@@ -258,14 +253,19 @@ def test_a_system_that_has_processes_again_is_used_again():
 
 
 def test_a_trial_that_finishes_is_progress_although_it_only_repeats_a_report():
-    backoff = Backoff()
-    for _ in range(2):
-        backoff.in_vain("a", "its worker was lost")
-    backoff.begins_again("a", num_reports=3)
-    backoff.reported("a", 1, is_done=False)
-    assert (backoff.num_in_row("a"), backoff.is_active) == (2, True), "it may fail at the same place again"
-    backoff.reported("a", 1, is_done=True)
-    assert (backoff.num_in_row("a"), backoff.is_active) == (0, False)
+    """Else the other trial, which fails 29 times before that, would end the run with its next failure."""
+
+    def trainable(config, attempt):
+        if config["i"] == 1 and attempt < 45:
+            raise ValueError("no luck")
+        if config["i"] == 0 and attempt == 2:
+            clock.current.sleep(750.0)
+        report({"n": 1, "done": attempt > 1})
+        raise Lost("the zygote ended with status -9")
+
+    attempts = Attempts(trainable)
+    grid = fit(attempts, {"i": grid_search([0, 1])}, executor=Losing(cpus=2), max_failures=-1)
+    assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 1)] * 2
 
 
 def test_run_ends_after_thirty_attempts_without_a_report():
@@ -349,30 +349,6 @@ def test_three_trials_that_cannot_start_end_the_run_if_no_worker_ever_did(first_
             executor=virtual_executor(1),
             max_failures=-1,
         )
-
-
-def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left():
-    trial = run_trial(make_trial())
-    state = RunState()
-    state.add(trial)
-    state.let_go(RunningTrial(trial, trial.attempt.actor_id, trial.start_point()))
-    state.move(trial, Transition.RETRY)
-    state.waiting.rest(trial, 10.0)
-    state.has_left(state.waiting.leaving[trial.attempt.actor_id])
-    assert not state.waiting.may_start(trial)
-    assert state.waiting.end_rests(10.0)
-    assert state.waiting.may_start(trial)
-
-
-def test_a_trial_that_ends_while_it_rests_takes_no_other_ones_place():
-    state = RunState()
-    resting, waiting = make_trial(0), make_trial(1)
-    for trial in (resting, waiting):
-        state.add(trial)
-    state.waiting.rest(resting, 10.0)
-    assert state.waiting.num_pending == 1
-    state.move(resting, Transition.STOP)
-    assert state.waiting.num_pending == 1
 
 
 def test_a_run_whose_paused_trials_wait_for_one_that_rests_is_not_stuck():

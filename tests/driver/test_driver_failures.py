@@ -24,7 +24,6 @@ from kit import (
     report_state,
     restored_state,
     run_path,
-    virtual_executor,
 )
 
 from minitune import (
@@ -50,27 +49,6 @@ class Unlucky(ValueError):
     def __init__(self, code, text=""):
         super().__init__(code, text)
         self.code = code
-
-
-def failing_at(*iterations):
-    """A function that counts to 5 with checkpoints and fails once at each of these."""
-    left = list(iterations)
-
-    def trainable(config):
-        for n in range(restored_state() + 1, 6):
-            if left and left[0] == n:
-                raise Unlucky(left.pop(0))
-            report_state(n, {"n": n})
-
-    return trainable
-
-
-def test_a_retry_goes_on_from_the_latest_checkpoint():
-    grid = fit(failing_at(3, 5), max_failures=2)
-    assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5]
-    assert grid[0].error is None
-    assert grid.num_errors == 0
-    assert not grid.errors
 
 
 def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint():
@@ -154,19 +132,6 @@ def test_a_trial_is_tried_again_max_failures_times(max_failures, attempts):
     assert (run_path() / Path(grid[0].path).name / "error.txt").read_text().count("Failure # ") == attempts
 
 
-def test_max_failures_of_minus_one_retries_until_the_trial_succeeds():
-    count = []
-
-    def trainable(config):
-        count.append(1)
-        if len(count) < 30:
-            raise Unlucky(7)
-
-    grid = fit(trainable, max_failures=-1, executor=virtual_executor())  # it rests in between
-    assert grid.num_terminated == 1
-    assert len(count) == 30
-
-
 @pytest.mark.usefixtures("one_cpu")
 def test_each_trial_has_its_own_retries_and_keeps_its_place():
     failed = set()
@@ -182,24 +147,6 @@ def test_each_trial_has_its_own_retries_and_keeps_its_place():
     grid = fit(trainable, {"i": grid_search([0, 1, 2, 3])}, max_failures=1)
     assert order == [0, 1, 2, 3, 0, 2], "a retry goes to the back of the queue"
     assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
-
-
-def test_a_failed_restore_counts():
-    class Unloadable(SavedCounter):
-        def step(self):
-            if self.n == 1:
-                raise Unlucky(1)
-            return super().step()
-
-        def load_checkpoint(self, checkpoint):
-            raise OSError("cannot be read")
-
-    grid = fit(
-        Unloadable,
-        max_failures=1,
-        checkpoint_frequency=1,
-    )
-    assert isinstance(grid[0].error.__cause__, OSError)
 
 
 def test_the_only_checkpoint_is_tried_again_after_it_could_not_be_loaded():
@@ -469,20 +416,6 @@ def test_failed_trials_raise_only_on_demand(monkeypatch):
     assert tuner.fit(raise_on_failed_trial=False).num_errors == 1
     monkeypatch.setenv("MINITUNE_RAISE", "0")
     assert tuner.fit().num_errors == 1
-
-
-def test_half_written_checkpoint_of_a_dead_worker_is_removed():
-    def trainable(config):
-        report_state(1, {"n": 1})
-        directory = Path(get_context().get_trial_dir() or "")
-        for name in ("checkpoint_000001", ".tmp-000002-1", "mine"):
-            (directory / name).mkdir()
-        os._exit(3)
-
-    result = fit(trainable, executor="local")[0]
-    assert result.error is not None
-    kept = sorted(path.name for path in Path(result.path).iterdir() if path.is_dir())
-    assert kept == ["checkpoint_000000", "mine"]
 
 
 @pytest.mark.parametrize(

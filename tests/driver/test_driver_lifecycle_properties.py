@@ -3,11 +3,18 @@
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from test_driver_lifecycle import make
 
 from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
+from minitune.experiment.trial import Trial
+from minitune.resources import Resources
+
+REQUESTS = [Resources.of({"cpu": cpus}) for cpus in (1, 2, 0.5)]
+
+
+def make(number, request=0):
+    return Trial("train", trial_id=f"t{number}", number=number, resources=REQUESTS[request], stub=True)
 
 
 @hypothesis.given(st.lists(st.sampled_from(list(Transition)), max_size=40))
@@ -69,17 +76,28 @@ def test_the_queue_is_a_list_in_order_of_arrival(requests, steps):
 @hypothesis.given(st.data())
 def test_the_indices_of_a_run_stay_true(data):
     state, trials = RunState(), []
-    gone = []
+    gone, resting = [], set()
     for _ in range(data.draw(st.integers(1, 60))):
-        action = data.draw(st.sampled_from(["add", "step", "step", "step", "exit"]))
+        action = data.draw(st.sampled_from(["add", "START", "STOP", "step", "step", "exit", "rest", "wake"]))
         if action == "add" and len(trials) < 6:
             trials.append(make(len(trials), data.draw(st.integers(0, 2))))
             state.add(trials[-1])
         elif action == "exit" and gone:
             state.has_left(gone.pop(data.draw(st.integers(0, len(gone) - 1))))
-        elif action == "step" and trials:
-            walk(state, data.draw(st.sampled_from(trials)), data.draw(st.sampled_from(list(Transition))), gone)
-        check(state, trials)
+        elif action in ("START", "STOP", "step") and trials:
+            step = data.draw(st.sampled_from(list(Transition))) if action == "step" else Transition[action]
+            walk(state, data.draw(st.sampled_from(trials)), step, gone)
+        elif action == "rest" and (running := [trial for trial in trials if trial.phase in OWNS_ACTOR]):
+            resting.add(data.draw(st.sampled_from(running)))
+            for trial in resting:
+                if trial.phase is not Phase.QUEUED:
+                    walk(state, trial, Transition.RETRY, gone)
+                state.waiting.rest(trial, 1.0)
+        elif action == "wake":
+            assert state.waiting.end_rests(1.0) == bool(resting)
+            resting.clear()
+        resting = {trial for trial in resting if trial.phase is Phase.QUEUED}
+        check(state, trials, resting)
 
 
 def walk(state, trial, step, gone):
@@ -105,15 +123,16 @@ def walk(state, trial, step, gone):
     assert changed == (STATUS[before] != STATUS[following])
 
 
-def check(state, trials):
-    assert state.waiting.num_pending == sum(trial.phase is Phase.QUEUED for trial in trials)
+def check(state, trials, resting):
+    queued = {trial for trial in trials if trial.phase is Phase.QUEUED} - resting
+    assert state.waiting.num_pending == len(queued)
     assert set(state.unfinished) == {trial.trial_id for trial in trials if not trial.is_finished()}
     assert {running.trial.trial_id for running in state.running.values()} == {
         trial.trial_id for trial in trials if trial.phase in OWNS_ACTOR
     }
     waiting = [trial for trial in trials if trial.attempt.actor_id not in state.waiting.leaving]
-    assert set(state.waiting.queue) == {trial for trial in waiting if trial.phase is Phase.QUEUED}
+    assert set(state.waiting.queue) == queued & set(waiting)
     assert set(state.waiting.paused.values()) == {trial for trial in waiting if trial.phase is Phase.PAUSED}
-    assert all(state.waiting.may_start(trial) == (trial.phase in (Phase.QUEUED, Phase.PAUSED)) for trial in waiting)
+    assert all(state.waiting.may_start(trial) == (trial in queued or trial.phase is Phase.PAUSED) for trial in waiting)
     first = state.waiting.queue.first()
     assert (first is None) == (not list(state.waiting.queue))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from kit import (
     PauseOnce,
     SavedCounter,
     Spy,
-    Trace,
     fit,
     listening,
     report_n,
@@ -33,8 +31,6 @@ from minitune import (
     with_resources,
 )
 from minitune.base import clock
-from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT, Deadlines
-from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import HyperBandScheduler
 from minitune.search.bohb import TuneBOHB
 
@@ -136,13 +132,6 @@ def test_a_time_budget_ends_the_run(budget):
     assert not grid.interrupted
 
 
-def test_virtual_time_runs_trials_side_by_side():
-    executor = virtual_executor(cpus=4)
-    began_s = executor.clock.monotonic()
-    fit(sleeping, {"seconds": 1000}, num_samples=4, executor=executor)
-    assert executor.clock.monotonic() - began_s == 9000
-
-
 def test_an_executor_can_be_used_again():
     executor = virtual_executor()
     for name in ("first", "second"):
@@ -207,19 +196,6 @@ def test_a_worker_that_has_failed_to_reset_is_replaced():
     assert grid.num_errors == 0
 
 
-def test_functions_are_handed_on_by_themselves():
-    threads = set()
-
-    def trainable(config):
-        threads.add(threading.current_thread().name)
-        report({"i": config["i"]})
-
-    grid = fit(trainable, SPACE, reuse_actors=True, max_concurrent_trials=1)
-    assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
-    assert [result.metrics["training_iteration"] for result in grid] == [1] * 4
-    assert len(threads) == 1
-
-
 def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker():
     class Resettable(SavedCounter):
         def reset_config(self, new_config):
@@ -247,17 +223,6 @@ def test_a_limited_searcher_is_asked_only_while_trials_can_start():
     assert max(open_at_ask) == 3, "four CPUs: no suggestion waits"
 
 
-def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch):
-    """A driver that is stopped in between for longer than that would find the worker late at once."""
-    trace = Trace(monkeypatch)
-    trace.watch(InlineTrialExecutor, "call", lambda executor, actor_id, method, *args: method)
-    trace.watch(Deadlines, "begin", lambda deadlines, actor_id, kind, now_s: kind)
-    fit(lambda config: {"loss": 1}, report_timeout_s=5)
-    lines = [line for line in trace.lines if line in ("train", REPORT_LIMIT)]
-    assert lines == ["train", REPORT_LIMIT] * (len(lines) // 2)
-    assert lines
-
-
 def test_the_time_of_a_save_or_a_load_is_no_time_without_a_report():
     class SlowSaves(SavedCounter):
         def step(self):
@@ -275,19 +240,3 @@ def test_the_time_of_a_save_or_a_load_is_no_time_without_a_report():
     settings = {"scheduler": PauseOnce(2), "checkpoint_frequency": 1, "report_timeout_s": 3}
     (result,) = fit(SlowSaves, {"end": 3}, executor=virtual_executor(), **settings)
     assert (result.error, result.metrics["n"]) == (None, 3)
-
-
-def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_later():
-    deadlines = Deadlines(1.0, 2.0)
-    for kind in (REPORT_LIMIT, TRIAL_LIMIT):
-        deadlines.begin("a", kind, 0.0)
-    assert [overdue.kind for overdue in deadlines.overdue(1.5)] == [REPORT_LIMIT]
-    assert deadlines.overdue(9.0) == []
-
-
-def test_a_clock_that_starts_again_hides_no_earlier_end_of_another_one():
-    deadlines = Deadlines(10.0, None)
-    for actor_id, now_s in (("a", 0.0), ("b", 1.0), ("a", 5.0)):
-        deadlines.begin(actor_id, REPORT_LIMIT, now_s)
-    assert deadlines.seconds_left(5.0) == 6.0
-    assert [overdue.actor_id for overdue in deadlines.overdue(11.0)] == ["b"]

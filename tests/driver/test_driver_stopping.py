@@ -58,14 +58,6 @@ def test_a_trial_stops_at_its_criterion(stop, last):
     assert [result.metrics["done"] for result in grid] == [True, True]
 
 
-@pytest.mark.parametrize("stop", [{"a": {"b": {}}}, {"a": ("~", 1)}, 7, [3], AfterSix, {"a": None}])
-def test_nonsense_is_refused_before_anything_runs(stop):
-    started = []
-    with pytest.raises(ValueError):
-        fit(lambda config: started.append(1), stop=stop)
-    assert not started
-
-
 @pytest.mark.parametrize("trainable", [counting(9), SavedCounter])
 def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable):
     class PausesAllOthers(FIFOScheduler):

@@ -1,11 +1,11 @@
 """What a scheduler sees of the run, and what a plug-in may do with what it gets."""
 
 import pytest
-from kit import Spy, cut, deciding, fit, make_trial, report_n, resume, run_trial
+from kit import Spy, cut, deciding, fit, make_trial, report_n, resume
 
 from minitune import Searcher, Stopper
 from minitune.driver.hooks import DriverContext
-from minitune.driver.state import Request, RunState
+from minitune.driver.state import RunState
 from minitune.experiment.lifecycle import Transition
 from minitune.search import BasicVariantGenerator
 
@@ -27,26 +27,6 @@ def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state():
     assert context.get_trial("nowhere") is None
     context.get_live_trials().clear()
     assert context.get_live_trials() == trials[1:]
-
-
-def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say():
-    state = RunState()
-    context = DriverContext(state, BasicVariantGenerator())
-    trial = run_trial(make_trial())
-    donor = make_trial(1)
-    context.stop_trial(trial, "too slow", {"rank": 3})
-    context.stop_trial(trial)
-    context.pause_trial(trial)
-    context.pause_trial(trial, should_checkpoint=False)
-    context.exploit_trial(trial, donor, {"lr": 1}, "it is better")
-    assert trial.status == "RUNNING"
-    assert list(state.requests) == [
-        Request("stop", trial, ("too slow", {"rank": 3})),
-        Request("stop", trial, ("", None)),
-        Request("pause", trial, True),
-        Request("pause", trial, False),
-        Request("exploit", trial, (donor, {"lr": 1}, "it is better")),
-    ]
 
 
 def empty(told):

@@ -1,10 +1,7 @@
 """Which results lack an objective, and when that ends the run: a wrong name, but no accident of one trial."""
 
-from decimal import Decimal
-from fractions import Fraction
-
 import pytest
-from kit import fit, make_trial
+from kit import fit
 
 from minitune import ASHAScheduler, grid_search
 from minitune.driver.objectives import Objectives
@@ -34,27 +31,10 @@ def test_each_required_objective_is_missed_by_its_name():
     assert not objectives.is_over
 
 
-def test_objectives_become_plain_numbers_in_the_result():
-    objectives = Objectives({"eval/loss": True, "cost": False})
-    result = {"eval": {"loss": Fraction(1, 2), "n": Fraction(1, 2)}, "cost": Decimal(2)}
-    assert objectives.settle(result) is None
-    assert result == {"eval": {"loss": 0.5, "n": Fraction(1, 2)}, "cost": 2.0}
-    assert [type(result["eval"]["loss"]), type(result["cost"])] == [float, float]
-
-
 def test_an_objective_that_a_result_may_lack_may_be_none_but_no_text():
     objectives = Objectives({"loss": True, "cost": False})
     results = ({"loss": 1, "cost": None}, {"loss": 1, "cost": ""}, {"loss": None, "cost": 1}, {"cost": 1})
     assert errors(objectives, *results) == [None, "cost", "loss", "loss"]
-
-
-@pytest.mark.parametrize(("reported", "hint"), [("losses", "Did you mean 'losses'? "), ("other", None)])
-def test_the_error_names_what_was_reported_and_a_name_that_is_close(reported, hint):
-    error = Objectives({"loss": True}).settle({reported: 1.0, "b": 1.0, **AUTO})
-    names = ", ".join(sorted([reported, "b"]))
-    assert f"the metric 'loss' must be in every reported result, but reported were: {names}." in str(error)
-    assert ("Did you mean" in str(error)) is bool(hint)
-    assert (hint or "") in str(error)
 
 
 def test_a_run_ends_when_two_trials_lack_a_metric_and_the_error_names_it():
@@ -71,51 +51,6 @@ def test_a_run_ends_when_two_trials_lack_a_metric_and_the_error_names_it():
     ) as found:
         objectives.has_failed(of_cost, [])
     assert found.value.metric == "cost"
-
-
-@pytest.mark.parametrize("how", ["last result", "earlier result", "no number in the last result", "result of its own"])
-def test_a_metric_that_a_trial_has_reported_ends_no_run(how):
-    objectives = Objectives({"eval/loss": True})
-    error = objectives.settle(LOST)
-    trial = make_trial()
-    if how == "last result":
-        trial.record_result({"eval": {"loss": 1.0}})
-    elif how == "earlier result":
-        trial.record_result({"eval": {"loss": 1.0}})
-        trial.record_result({"accuracy": 1.0})
-    elif how == "no number in the last result":
-        trial.record_result({"eval": {"loss": "high"}})
-    else:
-        assert errors(objectives, {"eval": {"loss": "high"}}) == ["eval/loss"]
-    assert error is not None
-    for _ in range(4):
-        objectives.has_failed(error, [make_trial(1), trial])
-    for _ in range(4):  # it is remembered
-        objectives.has_failed(error, [])
-
-
-def test_without_a_metric_the_first_result_is_looked_at_and_no_other(caplog):
-    objectives = Objectives({"_metric": False}, is_bare=True)
-    assert errors(objectives, AUTO) == [None]
-    assert caplog.text == ""
-    for _ in range(2):
-        assert errors(objectives, LOST) == [None]
-    assert caplog.text.count("there is a mode but no metric") == 1
-    assert "reported were: accuracy. Name the metric, such as metric='accuracy'" in caplog.text
-    assert errors(objectives, {"_metric": "text"}) == ["_metric"]
-
-
-@pytest.mark.parametrize("names", [{}, {"_metric": False}])
-def test_a_bare_number_is_no_reason_for_a_warning(names, caplog):
-    objectives = Objectives(names, is_bare=True)
-    assert not objectives.is_over
-    assert errors(objectives, {"_metric": 1.0}) == [None]
-    assert objectives.is_over is not bool(names)
-    assert caplog.text == ""
-
-
-def test_there_is_nothing_to_look_for_without_an_objective():
-    assert Objectives({}).is_over
 
 
 @pytest.mark.parametrize("place", ["run", "scheduler"])

@@ -41,7 +41,6 @@ from minitune.driver import snapshot
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import SnapshotKeeper
 from minitune.driver.state import RunState
-from minitune.record import journal
 from minitune.record.layout import RunDirectory
 from minitune.stopper import MaximumIterationStopper, NoopStopper, TimeoutStopper
 
@@ -446,20 +445,6 @@ def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog):
     good = Heard("good")
     resume(counting(3), callbacks=[good, Heard("bad")])
     assert good.count == 3
-
-
-def test_saved_state_includes_all_earlier_records(monkeypatch):
-    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
-    fit(counting(3), {"i": 1}, num_samples=2, search_alg=Learner())
-
-    saved_at, offsets, before = 0, [], ""
-    for position, record in journal.scan(run_path() / "journal"):
-        if record["type"] == "state":
-            saved_at = saved_at if before == "state" else position
-            offsets.append((saved_at, record["offset"]))
-        before = record["type"]
-    assert len(offsets) > 6
-    assert all(position == offset for position, offset in offsets)
 
 
 @pytest.mark.parametrize(("takes_s", "pause_s"), [(0.0, 1.0), (0.01, 1.0), (2.0, 40.0)])

@@ -4,17 +4,15 @@ import functools
 import gc
 import logging
 import sys
-import threading
 import traceback
 import weakref
 from pathlib import Path
 
 import pytest
 from executor_contract import Account, Reusable, Watch, Worker
-from kit import fit, virtual_executor
+from kit import fit
 
 import minitune
-from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -149,50 +147,6 @@ def test_resources_are_held_until_the_virtual_end(watch):
     assert watch.executor.resources()[1]["CPU"] == 3
 
 
-def _simulated(config):
-    for step in range(1, 10):
-        clock.current.sleep(config["step_s"])
-        minitune.report({"loss": config["x"] / step})
-
-
-def _simulate():
-    """A run under ASHA: when it ended, and what became of each trial."""
-    executor = virtual_executor(cpus=3)
-    results = fit(
-        _simulated,
-        {"x": minitune.uniform(0, 1), "step_s": minitune.uniform(1.0, 60.0)},
-        name=None,
-        executor=executor,
-        metric="loss",
-        mode="min",
-        seed=1,
-        num_samples=12,
-        scheduler=minitune.ASHAScheduler(max_t=9, grace_period=1, reduction_factor=3),
-    )
-    return executor.clock.monotonic(), [
-        (result.config, result.metrics["loss"], result.metrics["training_iteration"], result.metrics["time_total_s"])
-        for result in results
-    ]
-
-
-def test_a_simulated_run_is_the_same_twice_and_takes_virtual_time():
-    ended_s, trials = _simulate()
-
-    assert (ended_s, trials) == _simulate()
-    spent_s = [total_s for *_, total_s in trials]
-    assert spent_s == [pytest.approx(config["step_s"] * steps) for config, _, steps, _ in trials]
-    assert {steps for _, _, steps, _ in trials} >= {1, 9}
-    assert sum(spent_s) / 3 <= ended_s <= sum(spent_s)
-
-
-def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step():
-    executor = virtual_executor()
-    results = fit(_simulated, {"x": 1.0, "step_s": 40.0}, executor=executor, time_budget_s=100)
-
-    assert results[0].metrics["training_iteration"] == 2
-    assert executor.clock.monotonic() == pytest.approx(100.0)
-
-
 # -- the debugger ------------------------------------------------------------------------------------------------------
 
 
@@ -246,18 +200,6 @@ def test_the_error_of_a_trial_leads_to_the_users_frame():
     assert frame.f_locals["local"] == 2
 
 
-def test_the_user_function_is_the_very_object_of_the_script():
-    seen = []
-
-    def objective(config):
-        seen.append(config["x"])
-        minitune.report({"loss": 0})
-
-    fit(objective, {"x": minitune.grid_search([1, 2])})
-
-    assert seen == [1, 2]
-
-
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
@@ -285,16 +227,6 @@ def test_an_unwinding_trial_is_waited_for_at_shutdown(tmp_path, caplog):
 
     assert notes.read_text(encoding="utf-8").split() == ["unwound", "stop"] * 2
     assert not caplog.records
-
-
-def test_a_wait_without_limit_lasts_until_a_wake():
-    executor = InlineTrialExecutor(MACHINE)
-    waker = threading.Thread(target=executor.wake)
-    waker.start()
-
-    assert executor.wait(None) == []
-    waker.join()
-    executor.shutdown()
 
 
 def test_the_data_of_a_trainable_are_free_after_the_run():

@@ -264,3 +264,19 @@ def test_a_result_keeps_the_configuration_of_its_attempt():
 def test_a_name_of_a_directory_that_leads_elsewhere_is_refused(name):
     with pytest.raises(ValueError, match=f"must be one part of a path, but got {name!r}"):
         Trial("train", trial_dirname_creator=lambda trial: name, stub=True)
+
+
+def test_the_error_of_an_illegal_step_holds_the_story():
+    trial = Trial("train", stub=True)
+    trial.move(Transition.START, "attempt 1")
+    trial.move(Transition.TRAIN, "the worker is ready")
+    trial.move(Transition.STOP, "enough")
+    with pytest.raises(TuneError) as caught:
+        trial.move(Transition.TRAIN, "too late")
+    lines = str(caught.value).splitlines()
+    assert "(too late)" in lines[0]
+    assert [line.split(" ", 3)[3] for line in lines[1:]] == [
+        "STARTING: attempt 1",
+        "TRAINING: the worker is ready",
+        "TERMINATED: enough",
+    ]

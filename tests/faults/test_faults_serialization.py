@@ -91,7 +91,7 @@ def test_a_report_that_is_too_large_is_refused_where_it_is_made():
 
 
 def test_a_report_just_below_the_limit_arrives():
-    (result,) = fit(lambda config: {"y": bytes(63_900_000), "n": [1.5] * 1000}, executor="local")
+    (result,) = fit(lambda config: {"y": "x" * 63_900_000, "n": [1.5] * 1000}, executor="local")
     assert (result.error, len(result.metrics["y"])) == (None, 63_900_000)
 
 

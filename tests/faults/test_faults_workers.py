@@ -16,7 +16,7 @@ import pytest
 from kit import SavedCounter, control_group, fit, is_gone, journal_of, restore
 
 from minitune import Trainable, get_context, grid_search, report
-from minitune.error import CrashLoopError, WorkerStartError
+from minitune.error import WorkerStartError
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -189,14 +189,6 @@ def test_a_setup_that_fails_counts_like_any_failure():
 
 
 # -- over and over -----------------------------------------------------------------------------------------------------
-
-
-def test_run_of_trials_that_always_die_ends_with_their_common_cause(monkeypatch):
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "50")
-    monkeypatch.setattr("minitune.driver.limits.BACKOFF_S", (0.0, 0.1))
-    with pytest.raises(CrashLoopError, match=r"^30 attempts in a row have brought no new report") as caught:
-        fit(lambda config: os._exit(7), num_samples=50, executor="local", max_failures=-1)
-    assert "the worker died: exit code 7" in str(caught.value)
 
 
 @pytest.mark.parametrize("max_failures", [0, 1])

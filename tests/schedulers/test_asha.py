@@ -95,15 +95,6 @@ def test_rungs_lie_below_max_t(max_t, grace, eta, rungs):
     assert reached == rungs
 
 
-def test_a_result_without_metric_or_time_says_nothing():
-    scheduler = asha()
-    trial = make_trial()
-    assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": 4}) == "CONTINUE"
-    assert scheduler.on_trial_result(CONTEXT, trial, {"score": 4}) == "CONTINUE"
-    assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": math.nan, "score": 4}) == "CONTINUE"
-    assert scheduler.get_state()["arrivals"] == 0
-
-
 def test_a_trial_that_ends_by_itself_counts_at_its_rung_once():
     scheduler = asha()
     trial, other = make_trial(1), make_trial(2)
@@ -194,13 +185,6 @@ def test_without_any_rung_only_max_t_ends_a_trial(caplog):
 def test_a_state_with_other_rungs_is_refused():
     with pytest.raises(ValueError, match="same max_t"):
         asha(max_t=16).set_state(asha(max_t=64).get_state())
-
-
-def test_metric_and_mode_are_its_own_or_those_of_the_run_but_both_are_needed():
-    assert asha().set_search_properties(None, None)
-    assert not asha().set_search_properties("loss", "min")
-    with pytest.raises(ValueError, match="mode='min' or mode='max'"):
-        ASHAScheduler().set_search_properties("loss", None)
 
 
 def test_debug_string_tells_stops_and_cutoffs():

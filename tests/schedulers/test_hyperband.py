@@ -143,17 +143,6 @@ def test_trial_without_a_number_is_never_promoted(bad):
     assert not none.scheduler.get_state()["brackets"]
 
 
-def test_a_result_without_metric_or_time_says_nothing():
-    band = Band([1, 2])
-    trial = run_trial(band.trials[0])
-    assert band.scheduler.on_trial_result(band.context, trial, {"training_iteration": 5}) == "CONTINUE"
-    assert band.scheduler.on_trial_result(band.context, trial, {"score": 5}) == "CONTINUE"
-    assert band.scheduler.on_trial_result(band.context, trial, {"training_iteration": math.nan, "score": 1}) == (
-        "CONTINUE"
-    )
-    assert band.scheduler.get_state()["arrivals"] == 0
-
-
 def test_a_trial_that_skips_rungs_has_come_to_all_of_them_with_one_value():
     band = Band([5, 6, 7, 0, 0, 0, 0, 0, 0])
     assert band.report(0, 4) == "PAUSE"

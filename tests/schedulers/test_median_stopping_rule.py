@@ -109,16 +109,6 @@ def test_results_that_are_not_finite_are_left_out_of_means(bad):
     assert [ask(scheduler, make_trial(4), t, bad) for t in (1, 5)] == ["CONTINUE", "STOP"]
 
 
-def test_a_result_without_metric_or_time_says_nothing():
-    scheduler = rule()
-    two_curves(scheduler)
-    trial = make_trial(3)
-    assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": 4}) == "CONTINUE"
-    assert scheduler.on_trial_result(CONTEXT, trial, {"score": -4}) == "CONTINUE"
-    scheduler.on_trial_complete(CONTEXT, trial, {})
-    assert ask(scheduler, trial, 4, -4) == "STOP"
-
-
 def test_the_last_result_counts_once():
     scheduler = rule()
     first = make_trial(1)

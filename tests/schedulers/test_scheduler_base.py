@@ -237,6 +237,16 @@ def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(c
     assert "uses time_attr='a time of its own', but a result has no such number" in caplog.text
 
 
+@pytest.mark.parametrize("result", [{"epoch": 4}, {"score": 4.0}, {"epoch": math.nan, "score": 4.0}], ids=str)
+@pytest.mark.parametrize("kind", [ASHAScheduler, HyperBandScheduler, MedianStoppingRule])
+def test_a_result_without_metric_or_time_says_nothing(kind, result):
+    scheduler, context, trial = kind(time_attr="epoch", **SCORED), FakeContext(), make_trial()
+    scheduler.on_trial_add(context, trial)
+    before = scheduler.get_state()
+    assert scheduler.on_trial_result(context, trial, result) == "CONTINUE"
+    assert scheduler.get_state() == before
+
+
 def test_what_a_scheduler_draws_follows_from_the_seed():
     def drawn(seed):
         scheduler = PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}})

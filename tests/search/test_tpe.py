@@ -7,7 +7,7 @@ import statistics
 import pytest
 from kit import fit
 
-from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report
+from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler, HyperBandForBOHB
 from minitune.search import AutoSearch, TPESearch, create_searcher
 from minitune.search.bohb import TuneBOHB
@@ -363,16 +363,6 @@ def test_evaluated_points_are_learned_from_before_the_space_is_known_too():
     assert sphere(suggested[0]) < 0.15
 
 
-def test_trials_of_an_earlier_run_are_learned_from(tmp_path):
-    earlier = run(tmp_path, TPESearch(seed=2), 25)
-    searcher = search(SQUARE)
-
-    searcher.add_evaluated_trials(ExperimentAnalysis(earlier.experiment_path), "loss")
-
-    assert len(searcher.get_state()["ended"]) == 25
-    assert best(play(searcher, sphere, 10)) < 0.05
-
-
 def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path):
     searcher = search(SQUARE)
     play(searcher, sphere, 20)
@@ -487,20 +477,6 @@ def test_tpe_works_with_schedulers_that_stop_trials(scheduler):
 
 
 # -- through the tuner -------------------------------------------------------------------------------------------------
-
-
-def train(config):
-    report({"loss": sphere(config)})
-
-
-def run(path, search_alg, num_samples, **kwargs):
-    tune = {"metric": "loss", "mode": "min", "num_samples": num_samples, "seed": 1, "executor": "inline", **kwargs}
-    return Tuner(
-        train,
-        param_space=SQUARE,
-        tune_config=TuneConfig(search_alg=search_alg, **tune),
-        run_config=RunConfig(storage_path=str(path), verbose=0),
-    ).fit()
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
