@@ -34,7 +34,7 @@ from minitune.base.pickling import dump_answer, load_value
 from minitune.base.settings import ORIG_WORKING_DIR
 from minitune.base.user_code import declare_trial_thread
 from minitune.error import DiskError, RemoteError
-from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, remove_leftovers
+from minitune.executors.ray_files import Delivery, Home, Scratch, remove_leftovers
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 
@@ -53,6 +53,7 @@ class Here(NamedTuple):
 
     Attributes:
         gpu_ids: The devices that Ray has given to the actor.
+        sees_run: Whether the run's directory is the same here as on the driver's machine.
     """
 
     node_id: str
@@ -60,29 +61,14 @@ class Here(NamedTuple):
     ip: str
     pid: int
     gpu_ids: tuple[str, ...]
+    sees_run: bool
 
 
 class RayActor:
-    """What Ray makes an actor of."""
+    """What Ray makes an actor of: runs the trials of one process, one after the other.
 
-    def __init__(self) -> None:
-        self._worker = RayWorker()
-
-    def ask(self, number: int, verb: str, *args: Any) -> bytes | Delivery:
-        """See `RayWorker.ask`."""
-        return self._worker.ask(number, verb, *args)
-
-    def stop(self, keep: bool, dump: bool) -> bool:
-        """See `RayWorker.stop`."""
-        return self._worker.stop(keep, dump)
-
-    def watch(self) -> None:
-        """Never return: the driver hears of the death of this process by this call."""
-        threading.Event().wait()
-
-
-class RayWorker:
-    """Runs the trials of one process, one after the other. Its public methods are the requests."""
+    Its public methods are the requests.
+    """
 
     def __init__(self) -> None:
         checkpoint.rename = self._put_out
@@ -94,7 +80,7 @@ class RayWorker:
         self._number = 0
         self._answer: bytes | Delivery = b""
         self._name = ""
-        self._job = ""
+        self._sees_run = False
         self._scratch: Scratch | None = None  # once a trial needs it, because its own directory is not seen here
         self._outbox: list[int] = []
 
@@ -140,17 +126,18 @@ class RayWorker:
             return error
         return error.__cause__.with_traceback(error.__traceback__)
 
-    def look(self, version: str, proof: Proof, directory: str, path: tuple[str, ...], argv: list[str]) -> Here:
+    def look(
+        self, version: str, landmark: str, name: str, directory: str, path: tuple[str, ...], argv: list[str]
+    ) -> Here:
         """Look where this actor is: the first request. ImportError if another version is installed."""
         import ray
 
         if version != __version__:
             raise ImportError(f"minitune {__version__} is installed on this node, but the driver has {version}")
         context = ray.get_runtime_context()
-        self._name = proof.name
-        self._job = context.get_job_id()
-        remove_leftovers(proof.run, _has_ended)
-        proof.give()
+        self._name = name
+        self._sees_run = os.path.exists(landmark)
+        remove_leftovers(name.rpartition("-")[0])
         # Relative paths and modules beside the script are found as by the driver, if its directories are here. What a
         # `runtime_env` or Ray has brought to this node has precedence over them.
         if not context.runtime_env.get("working_dir") and os.path.isdir(directory):
@@ -170,6 +157,7 @@ class RayWorker:
             ip=address,
             pid=os.getpid(),
             gpu_ids=tuple(map(str, ray.get_gpu_ids())),
+            sees_run=self._sees_run,
         )
 
     def begin(self, home: Home, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation) -> None:
@@ -235,6 +223,10 @@ class RayWorker:
         if stop is not None:
             stop()
 
+    def watch(self) -> None:
+        """Never return: the driver hears of the death of this process by this call."""
+        threading.Event().wait()
+
     def leave(self) -> None:
         """Remove what this process has written on its node; it is about to be killed."""
         if self._scratch is not None:
@@ -253,12 +245,12 @@ class RayWorker:
         """Take over a workplace; returns the argument for the object's directory, if the expected one is not here."""
         if not home.directory:
             return {}
-        if home.is_seen:
+        if self._sees_run:
             directory = home.directory if home.changes_directory else None
             self._surroundings.apply(Workplace(directory, *home.outputs))
             return {}
         if self._scratch is None:
-            self._scratch = Scratch(self._name, self._job)
+            self._scratch = Scratch(self._name)
         self._surroundings.apply(self._scratch.settle(home))
         return {"directory": self._scratch.trial}
 
@@ -268,18 +260,6 @@ class RayWorker:
             # No other attempt has this directory, so here it gets its name at once: the trial may ask for it.
             checkpoint.rename_prepared(temporary, trial_directory, number)
         self._outbox.append(number)
-
-
-def _has_ended(job: str) -> bool:
-    import ray
-
-    # Ray has no public function for this that works without its dashboard. If this part of Ray changes, the answer is
-    # no, and what a killed driver has left goes a minute later.
-    try:
-        jobs = ray._private.state.jobs()  # type: ignore[no-untyped-call,unused-ignore]  # see `look`
-        return all(found["IsDead"] for found in jobs if found["JobID"] == job)
-    except Exception:
-        return False
 
 
 def _value_of(reference: Any) -> Any:

@@ -50,7 +50,7 @@ from minitune.executors.ray_cluster import (
     signals_kept,
     why_died,
 )
-from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, Landmark, collect
+from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, collect, new_landmark
 from minitune.executors.ray_process import ActorOnCluster, ClusterActorPhase, RayProcess
 from minitune.executors.ray_values import RayValues
 from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
@@ -122,7 +122,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         self._changes_directory = changes_directory
         self._remote = self._ray.remote(concurrency_groups={CONTROL: 1, REPORTS: 1, WATCH: 1})(RayActor)
         self._values = RayValues(ray)
-        self._landmark: Landmark | None = None
+        self._landmark = ""  # its path, once it is there
+        self._numbers = itertools.count(1)
         self._processes: set[RayProcess] = set()  # those that are not dead, also without an actor
         self._told_waits: set[Resources] = set()  # the requests of which a warning was given
 
@@ -157,7 +158,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
         then = functools.partial(self._tell_answer, actor)
         what = f"an argument of {method}()"
-        if method == RESTORE and not actor.process.sees_run:
+        if method == RESTORE and not _sees_run(actor.process):
             exchange = actor.transfer.restore(args[0], dumps(args[1:], what))
             actor.phase = ClusterActorPhase.CALLED
             self._follow(actor, exchange, then)
@@ -209,8 +210,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             self._actors.clear()
             self._processes.clear()
             self._values.close()
-            if self._landmark is not None:
-                self._landmark.remove()
+            with suppress(OSError):
+                os.unlink(self._landmark)
             # A connection of the user's stays: the script may use it for other work.
             if self._is_connected_by_us:
                 with signals_kept():
@@ -221,14 +222,14 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     def _place(self, actor: ActorOnCluster) -> None:
         # Those that are parked do not suit this actor. Ray counts what they hold, but the ledger does not.
         free = self._room.free()
+        parked = self._all_parked()
         for name in actor.spec.request.required_resources:
-            parked = self._all_parked()
             if sum(process.spec.request.required_resources.get(name, 0) for process in parked) > free.get(name, 0):
                 self._end_parked(*parked)
-        if self._landmark is None:  # only now, because the run's directory may not exist before
-            self._landmark = Landmark(self._directory())
+                break
+        if not self._landmark:  # only now, because the run's directory may not exist before
+            self._landmark = new_landmark(self._directory())
         process = self._new_process(actor)
-        process.proof = self._landmark.proof()
         process.num_lost_nodes = self._room.num_lost_nodes
         self._processes.add(process)
         process.actor = actor
@@ -241,7 +242,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             functools.partial(self._on_placed, process),
             "look",
             __version__,
-            process.proof,
+            self._landmark,
+            process.name,
             working_directory() or "",
             tuple(search_path()),
             list(sys.argv),
@@ -278,7 +280,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
                 placement_group_capture_child_tasks=True,
             )
         handle = self._remote.options(**options).remote()
-        return RayProcess(handle, group, actor.spec, self._loop, self._on_death)
+        name = f"{self._landmark.rpartition('-')[2]}-{next(self._numbers)}"
+        return RayProcess(name, handle, group, actor.spec, self._loop, self._on_death)
 
     def _note_placed(self, process: RayProcess, actor: ActorOnCluster) -> None:
         process.actor = actor
@@ -289,8 +292,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
 
     def _on_placed(self, process: RayProcess, delivery: Delivery) -> None:
         """A process is placed, and has looked where."""
-        # In any case, since this removes its answer from the run's directory.
-        process.sees_run = process.proof.take()
         actor = process.actor
         if actor is None or actor.phase is ClusterActorPhase.STOPPING:  # Ray is about to kill it
             return
@@ -321,8 +322,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         if actor.spec.directory is not None:
             stdout, stderr = self._output_names
             outputs = (os.path.join(actor.spec.directory, stdout), os.path.join(actor.spec.directory, stderr))
-        home = Home(actor.spec.directory or "", outputs, actor.process.sees_run, self._changes_directory)
-        actor.transfer = FileTransfer(home, actor.actor_id)
+        home = Home(actor.spec.directory or "", outputs, self._changes_directory)
+        actor.transfer = FileTransfer(home, _sees_run(actor.process), actor.actor_id)
         return home
 
     def _tell_begun(self, actor: ActorOnCluster, error: RemoteError | None, reused: bool = False) -> None:
@@ -458,15 +459,12 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     def _waits_for(self, process: RayProcess) -> ActorOnCluster | None:
         """An actor in Ray's queue that could use a parked process, and is not about to start elsewhere."""
         wanted = (process.spec.reuse_key, process.spec.request)
-        waiting = [
-            actor
-            for actor in self._actors.values()
-            if actor.phase is ClusterActorPhase.WAITING and (actor.spec.reuse_key, actor.spec.request) == wanted
-        ]
-        if not waiting:
-            return None
         queued = self._room.queued()
-        return next((actor for actor in waiting if actor.actor_id in queued), None)
+        for actor in self._actors.values():
+            is_waiting = actor.phase is ClusterActorPhase.WAITING and actor.actor_id in queued
+            if is_waiting and (actor.spec.reuse_key, actor.spec.request) == wanted:
+                return actor
+        return None
 
     def _all_parked(self) -> list[RayProcess]:
         return list(itertools.chain(*self._parked.values()))
@@ -519,7 +517,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         if actor.phase is not ClusterActorPhase.STOPPING and (process.is_resetting or self._has_lost_place(process)):
             # In a reset, it has died of the actor before this one, or of user code. A new process will show which.
             self._place(actor)
-        elif process.here is None or process.sees_run or process.has_left or not self._is_alive(process.here):
+        elif process.here is None or process.here.sees_run or process.has_left or not self._is_alive(process.here):
             self._end(actor, self._exited(actor, error))
         else:
             self._collect(actor, process.here, error)
@@ -546,7 +544,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         # On that node or not at all, since no other one has the files; without a CPU, since it may be full.
         where = affinity(here.node_id, soft=False)
         task = self._ray.remote(collect).options(num_cpus=0, max_retries=0, scheduling_strategy=where)
-        future = task.remote(actor.process.proof.name, tuple(transfer.output_bytes)).future()
+        future = task.remote(actor.process.name, tuple(transfer.output_bytes)).future()
         future.add_done_callback(lambda future: self._loop.post(functools.partial(on_output, future)))
         self._loop.call_later(_COLLECT_S, lambda: on_output(future))
 
@@ -577,6 +575,10 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         del self._actors[actor.actor_id]
         self._room.release(actor.actor_id)
         self._told.append(exited)
+
+
+def _sees_run(process: RayProcess) -> bool:
+    return process.here is not None and process.here.sees_run
 
 
 def _first_bundle(request: Resources, gpu_ids: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

@@ -1,7 +1,8 @@
 """Files between the driver's machine and a node of a cluster: how they travel, and where they lie on the node.
 
 A file in the run's directory, the *landmark*, shows whether a node sees that. If it does, a trial writes there, and the
-driver only gives its checkpoints their names. If not, checkpoints and output travel in pieces:
+driver only gives its checkpoints their names. If not, checkpoints and output travel in pieces, so that neither machine
+needs the disk or the memory for a second copy:
 
     on the node: `Scratch`                                   on the driver's machine: `FileTransfer`
       | <-- piece(number, is_first)                            until there is no more
@@ -16,13 +17,12 @@ from __future__ import annotations
 
 import fcntl
 import glob
-import itertools
 import os
 import pickle
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -47,8 +47,6 @@ _ENTRY_BYTES = 256
 _PREFIX = "minitune-ray-"
 _LANDMARK = ".node-"
 _LOCK = "lock"
-_NEW = ".new"
-"""The end of a directory's name until it is locked."""
 _OLD_S = 60.0
 """After this time, a driver has collected the output of a dead process."""
 _OUTPUTS = ("stdout", "stderr")
@@ -60,7 +58,6 @@ class Home(NamedTuple):
 
     directory: str
     outputs: tuple[str, str]
-    is_seen: bool
     changes_directory: bool
 
 
@@ -164,65 +161,15 @@ def write_piece(piece: list[FilePart], top: str) -> None:
 
 
 # -- the landmark ------------------------------------------------------------------------------------------------------
-class Proof(NamedTuple):
-    """How an actor and the driver find out whether they see the same directory."""
-
-    landmark: str
-    name: str
-
-    @property
-    def run(self) -> str:
-        """The beginning of the names that this driver gives."""
-        return self.name.rpartition("-")[0]
-
-    @property
-    def answer(self) -> str:
-        """The file that the actor creates beside the landmark."""
-        return f"{self.landmark}-{self.name}"
-
-    def give(self) -> None:
-        """On the node: create the answer if the landmark is there."""
-        if os.path.exists(self.landmark):
-            with suppress(OSError), open(self.answer, "x", encoding="utf-8"):
-                pass
-
-    def take(self) -> bool:
-        """On the driver's machine: whether the actor has given its answer, which is removed."""
-        try:
-            os.unlink(self.answer)
-        except FileNotFoundError:
-            return False
-        return True
-
-
-class Landmark:
-    """A file in the run's directory with a random name."""
-
-    def __init__(self, directory: str) -> None:
-        self._name = os.urandom(16).hex()
-        self._path = os.path.join(directory, f"{_LANDMARK}{self._name}")
-        self._numbers = itertools.count(1)
-        # Those of drivers that were killed: a run has one driver at a time.
-        for path in glob.glob(os.path.join(glob.escape(directory), f"{_LANDMARK}*")):
-            with suppress(OSError):
-                os.unlink(path)
-        with open(self._path, "x", encoding="utf-8"):
-            pass
-
-    def proof(self) -> Proof:
-        """What the next actor has to show.
-
-        Its directory may be a copy, so it creates a file beside the landmark, and only if the driver finds that one,
-        both see the same.
-        """
-        return Proof(self._path, f"{self._name}-{next(self._numbers)}")
-
-    def remove(self) -> None:
-        """Remove the file."""
-        # Also answers of actors that were killed before the driver has looked for them.
-        for path in glob.glob(f"{glob.escape(self._path)}*"):
-            with suppress(OSError):
-                os.unlink(path)
+def new_landmark(directory: str) -> str:
+    """Create the file with a random name in the run's directory, and return its path."""
+    # Those of drivers that were killed: a run has one driver at a time.
+    for path in glob.glob(os.path.join(glob.escape(directory), f"{_LANDMARK}*")):
+        with suppress(OSError):
+            os.unlink(path)
+    landmark = os.path.join(directory, f"{_LANDMARK}{os.urandom(16).hex()}")
+    with open(landmark, "x", encoding="utf-8"):
+        return landmark
 
 
 # -- the driver's side -------------------------------------------------------------------------------------------------
@@ -232,9 +179,10 @@ class FileTransfer:
     If the attempt is stopped, its `Exchange` is dropped, and the part that has come is removed.
     """
 
-    def __init__(self, home: Home, actor_id: str):
+    def __init__(self, home: Home, is_seen: bool, actor_id: str):
         self.home = home
         self.output_bytes = [0, 0]
+        self._is_seen = is_seen
         self._actor_id = actor_id
 
     def take_in(self, delivery: Delivery) -> Exchange:
@@ -252,7 +200,7 @@ class FileTransfer:
 
     def drain(self) -> Exchange:
         """Get the output that no answer has brought, without checkpoints."""
-        if not self.home.is_seen:
+        if not self._is_seen:
             yield from self._take_output((yield ("output",)))
         return None, None
 
@@ -278,10 +226,16 @@ class FileTransfer:
         """Give a checkpoint its final name; before that, no other attempt can take it."""
         directory = self.home.directory
         attempt = int(self._actor_id.rpartition("#")[2])
-        if self.home.is_seen:
+        if self._is_seen:
             # The name of the attempt is in the path, so an attempt that Ray has given up cannot take this one's place.
-            with written_by_us(directory):
-                rename_prepared(temporary_path(directory, number, attempt), directory, number)
+            try:
+                with written_by_us(directory):
+                    rename_prepared(temporary_path(directory, number, attempt), directory, number)
+            except FileNotFoundError as missing:
+                raise FileNotFoundError(
+                    f"a node has written checkpoint {number}, but it is not in {directory}: that is removed, or the "
+                    "node has a copy of the run's directory instead of the directory itself"
+                ) from missing
             return
         with prepared(directory, number, attempt) as temporary:
             is_first = True
@@ -322,16 +276,12 @@ class Scratch:
         received: The directory that the driver has sent last, or empty.
     """
 
-    def __init__(self, name: str, job: str) -> None:
+    def __init__(self, name: str) -> None:
         self._path = _path_of(name)
-        # It gets its name once it is locked, since another process may come by at any time.
-        new = f"{self._path}{_NEW}"
-        os.mkdir(new, mode=0o700)
+        os.mkdir(self._path, mode=0o700)
         # The system releases the lock with the process, however that ends.
-        self._lock = open(os.path.join(new, _LOCK), "wb", buffering=0)  # noqa: SIM115 - stays open
+        self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115 - stays open
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._lock.write(job.encode())
-        os.rename(new, self._path)
         self.trial = ""
         self.received = ""
         self._outputs: list[str] = []
@@ -425,10 +375,9 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-def remove_leftovers(run: str, has_ended: Callable[[str], bool]) -> None:
-    """Remove the directories that processes of other runs have left behind. Blocks.
-
-    A driver that lives collects the last output of its dead processes first.
+def remove_leftovers(run: str) -> None:
+    """Remove the directories that processes of other runs have left behind for so long that their drivers, if they
+    live, have collected the last output. Blocks.
     """
     directory = tempfile.gettempdir()
     for name in os.listdir(directory):
@@ -436,13 +385,8 @@ def remove_leftovers(run: str, has_ended: Callable[[str], bool]) -> None:
             continue
         path = os.path.join(directory, name)
         with suppress(OSError):
-            changes_s = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(path))
-            is_old = time.time() - max(changes_s, default=os.stat(path).st_mtime) > _OLD_S
-            if name.endswith(_NEW):
-                if is_old:
-                    files.discard_tree(path)
+            if time.time() - max(os.stat(each).st_mtime for each in (path, *os.scandir(path))) < _OLD_S:
                 continue
             with files.open_to_read(os.path.join(path, _LOCK)) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives
-                if is_old or has_ended(lock.read().decode()):
-                    files.discard_tree(path)
+                files.discard_tree(path)

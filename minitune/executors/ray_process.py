@@ -20,7 +20,7 @@ from minitune.actor.loop import Loop, Timer
 from minitune.base.pickling import dumps
 from minitune.error import RemoteError
 from minitune.executors.ray_actor import WATCH, Here
-from minitune.executors.ray_files import Delivery, FileTransfer, Proof
+from minitune.executors.ray_files import Delivery, FileTransfer
 from minitune.executors.trial_executor import ActorSpec
 from minitune.resources import Allocation
 
@@ -41,9 +41,7 @@ class ClusterActorPhase(Enum):
 class RayProcess:
     """A Ray actor, which serves one of our actors after the other, with one request at a time."""
 
-    proof: Proof
     here: Here | None = None
-    sees_run = False
     allocation = Allocation()
     actor: ActorOnCluster | None = None
     is_dead = False
@@ -53,12 +51,14 @@ class RayProcess:
 
     def __init__(
         self,
+        name: str,
         handle: Any,
         group: Any,
         spec: ActorSpec,
         loop: Loop,
         on_death: Callable[[RayProcess, BaseException], object],
     ):
+        self.name = name
         self.handle = handle
         self.group = group
         self.spec = spec

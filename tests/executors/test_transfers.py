@@ -1,7 +1,6 @@
 """Files between a node of a cluster and the driver's machine. Both sides are in this process, without Ray."""
 
 import errno
-import fcntl
 import os
 import tempfile
 from pathlib import Path
@@ -11,7 +10,15 @@ import pytest
 from minitune.checkpoint import directory_name, temporary_directory
 from minitune.error import DiskError, RemoteError
 from minitune.executors import ray_files
-from minitune.executors.ray_files import Delivery, FileTransfer, Home, Landmark, Scratch, remove_leftovers, write_piece
+from minitune.executors.ray_files import (
+    Delivery,
+    FileTransfer,
+    Home,
+    Scratch,
+    new_landmark,
+    remove_leftovers,
+    write_piece,
+)
 
 
 class Node:
@@ -20,7 +27,7 @@ class Node:
     def __init__(self, scratch, home):
         self.scratch = scratch
         scratch.settle(home)
-        self.transfer = FileTransfer(home, "trial#1")
+        self.transfer = FileTransfer(home, False, "trial#1")
         self.restored = []
         self.requests = []
 
@@ -59,14 +66,14 @@ class Node:
 def home(tmp_path):
     directory = tmp_path / "run" / "trial"
     directory.mkdir(parents=True)
-    return Home(str(directory), (str(directory / "stdout"), str(directory / "stderr")), False, True)
+    return Home(str(directory), (str(directory / "stdout"), str(directory / "stderr")), True)
 
 
 @pytest.fixture
 def node(tmp_path, home, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(ray_files, "PIECE_BYTES", 1000)
-    scratch = Scratch("run-1", "job")
+    scratch = Scratch("run-1")
     yield Node(scratch, home)
     scratch.settle(home)  # for the next trial
     scratch.remove()
@@ -102,7 +109,7 @@ def test_a_stop_in_the_middle_leaves_nothing(node, home):
 
 def test_on_a_shared_disk_only_the_name_is_given(node, home):
     Path(temporary_directory(home.directory, 3, 1), "a").write_bytes(b"3")
-    transfer = FileTransfer(home._replace(is_seen=True), "trial#1")
+    transfer = FileTransfer(home, True, "trial#1")
 
     assert node.follow(transfer.take_in(Delivery(checkpoints=(3,)))) == (None, None)
     assert saved(home, 3) == b"3"
@@ -125,7 +132,7 @@ def test_a_full_disk_of_the_run_ends_the_run(node, home, monkeypatch, is_seen):
     node.save(0, a=b"0")
     monkeypatch.setattr(ray_files, "rename_prepared" if is_seen else "write_piece", refuse)
     with pytest.raises(DiskError, match="No space left") as caught:
-        node.follow(FileTransfer(home._replace(is_seen=is_seen), "trial#1").take_in(Delivery(checkpoints=(0,))))
+        node.follow(FileTransfer(home, is_seen, "trial#1").take_in(Delivery(checkpoints=(0,))))
 
     assert caught.value.run_path == os.path.dirname(home.directory)
     assert not left(home)
@@ -135,7 +142,7 @@ def test_output_that_cannot_be_written_ends_the_run(node, home):
     full = home._replace(outputs=("/dev/full", "/dev/full"))
 
     with pytest.raises(DiskError, match="No space left"):
-        FileTransfer(full, "trial#1").write_output((b"x", b""))
+        FileTransfer(full, False, "trial#1").write_output((b"x", b""))
 
 
 def test_long_output_comes_whole(node, home):
@@ -197,87 +204,33 @@ def test_a_node_cannot_write_elsewhere(tmp_path, name):
         write_piece([ray_files.FilePart(name)], str(tmp_path))
 
 
-def test_a_node_sees_the_run_if_the_driver_sees_its_answer(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    landmark = Landmark(str(tmp_path))
-    here, elsewhere, silent = (landmark.proof() for _ in range(3))
-    here.give()
-    elsewhere._replace(landmark=str(tmp_path / "elsewhere" / os.path.basename(elsewhere.landmark))).give()
-
-    assert [proof.take() for proof in (here, elsewhere, silent)] == [True, False, False]
-    silent.give()
-    landmark.remove()
-    assert [path.name for path in tmp_path.rglob("*")] == ["elsewhere"]
+def test_a_checkpoint_that_is_not_there_may_be_in_a_copy_of_the_directory(home):
+    with pytest.raises(FileNotFoundError, match=r"checkpoint 3, but it is not in .*trial: .* has a copy"):
+        next(FileTransfer(home, True, "trial#1").take_in(Delivery(checkpoints=(3,))))
 
 
-@pytest.fixture
-def scratches(tmp_path, monkeypatch):
-    """The names of the directories that are left after a sweep of a process of the run `mine`."""
+def test_the_landmark_of_a_killed_driver_goes_with_the_next_one(tmp_path):
+    new_landmark(str(tmp_path))
+
+    landmark = new_landmark(str(tmp_path))
+
+    assert list(tmp_path.iterdir()) == [Path(landmark)]
+
+
+def test_what_killed_processes_have_left_goes_after_a_while(tmp_path, monkeypatch):
+    """But not what a driver that lives may still collect, nothing of a process that lives, and nothing of this run."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scratches = [Scratch(name) for name in ("alive-1", "dead-1", "fresh-1", "mine-1")]
+    for scratch in scratches[1:]:
+        scratch._lock.close()  # as the system does when a process ends
+    for path in tmp_path.rglob("*"):
+        if "fresh" not in str(path):
+            os.utime(path, (0, 0))
+    remove_leftovers("mine")
 
-    def swept(ended_jobs=()):
-        remove_leftovers("mine", lambda job: job in ended_jobs)
-        return sorted(path.name.removeprefix("minitune-ray-") for path in tmp_path.glob("minitune-ray-*"))
-
-    return swept
-
-
-def end(scratch):
-    """As the system does when a process ends."""
-    scratch._lock.close()
-
-
-def test_the_next_run_removes_the_leftovers_of_a_killed_driver(scratches):
-    """But not what a driver that lives may still collect, and nothing of a process that lives."""
-    alive, dead = Scratch("a-1", "killed"), Scratch("a-2", "killed")
-    of_other, mine = Scratch("b-1", "alive"), Scratch("mine-1", "killed")
-    for scratch in (dead, of_other, mine):
-        end(scratch)
-
-    assert scratches({"killed"}) == ["a-1", "b-1", "mine-1"]
-    end(alive)
-    assert scratches({"killed"}) == ["b-1", "mine-1"]
-
-
-@pytest.mark.parametrize("is_named", [True, False])
-def test_an_old_directory_goes_whatever_ray_knows(scratches, tmp_path, is_named):
-    """Also one of a process that has died before it has locked it."""
-    if is_named:
-        end(Scratch("a-1", "job"))
-    else:
-        (tmp_path / "minitune-ray-a-1.new").mkdir()
-    (left,) = tmp_path.glob("minitune-ray-*")
-    assert scratches() == [left.name.removeprefix("minitune-ray-")]
-    for path in (*left.iterdir(), left):
-        os.utime(path, (0, 0))
-
-    assert not scratches()
-
-
-def test_a_process_that_is_about_to_lock_its_directory_keeps_it(scratches, monkeypatch):
-    """Another process may come by at any time."""
-    flock = fcntl.flock
-    found = []
-
-    def look_first(file, operation):
-        if not found:
-            found.append(0)
-            found[:] = scratches({"job"})
-        flock(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", look_first)
-    scratch = Scratch("a-1", "job")
-
-    assert found == ["a-1.new"]
-    assert scratches({"job"}) == ["a-1"]
-    scratch.remove()
-    assert not scratches()
-
-
-def test_the_marks_of_a_killed_driver_go_with_the_next_one(tmp_path):
-    before = Landmark(str(tmp_path))
-    before.proof().give()
-    landmark = Landmark(str(tmp_path))
-    landmark.remove()
-
-    assert not list(tmp_path.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "minitune-ray-alive-1",
+        "minitune-ray-fresh-1",
+        "minitune-ray-mine-1",
+    ]
+    scratches[0].remove()

@@ -27,7 +27,7 @@ from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, Run
 from minitune.executors import ray_executor
 from minitune.executors.ray_actor import RayActor
 from minitune.executors.ray_executor import RayTrialExecutor
-from minitune.executors.ray_files import PIECE_BYTES, Landmark
+from minitune.executors.ray_files import PIECE_BYTES
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -42,8 +42,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     A run whose processes end without Ray's word hangs.
     """
     monkeypatch.setattr(ray_executor, "KILL_CONFIRM_S", 3600.0)
-    proof = Landmark.proof
-    monkeypatch.setattr(Landmark, "proof", lambda self: proof(self)._replace(landmark="/elsewhere"))
+    monkeypatch.setattr(ray_executor, "new_landmark", lambda directory: f"/elsewhere/.node-{os.urandom(8).hex()}")
 
 
 def fit(trainable, tmp_path, space=None, *, run=None, **tune_settings):
@@ -374,6 +373,8 @@ def test_the_next_run_removes_the_leftovers_of_a_killed_driver_from_the_nodes(tm
     (left,) = scratches() - before
     with (left / "lock").open("rb") as lock:
         wait_until(lambda: is_free(lock))
+    for path in (*left.iterdir(), left):
+        os.utime(path, (0, 0))  # at once, its driver might live and look for the last output
 
     fit(lambda config: 1, tmp_path / "next")
 
