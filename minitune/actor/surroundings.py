@@ -17,7 +17,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
-from operator import is_
 from typing import Any
 
 from minitune.actor.messages import HIGH_DESCRIPTOR, Workplace
@@ -102,23 +101,6 @@ def line_buffer_c_output() -> None:
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, line_buffered, 0)
 
 
-class _Environment:
-    """The environment variables of this process before any user code ran."""
-
-    def __init__(self) -> None:
-        self._first = _environment().copy()
-        self._variables: dict[str, str | None] = {}  # of the last workplace
-        self._with_variables = self._first
-
-    def restore(self, variables: Mapping[str, str | None]) -> None:
-        """Restore the environment, with the variables of a workplace."""
-        # Trials of one run mostly have the same variables, so the environment of the last workplace is used again.
-        if variables != self._variables:
-            self._variables = dict(variables)
-            self._with_variables = _with(self._first, variables)
-        _restore_environment(self._with_variables)
-
-
 class _Signals:
     """The signal handlers and the mask of this thread before any user code ran."""
 
@@ -130,12 +112,9 @@ class _Signals:
         stop_timers()  # first: a timer could ring while its handler is being removed
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
-        # Compared in C code: to set all of them would take 64 calls for each trial.
-        present = list(map(_signal.getsignal, _SIGNALS))
-        if not all(map(is_, present, self._handlers)):
-            for number, handler, found in zip(_SIGNALS, self._handlers, present, strict=True):
-                if found is not handler and handler is not None:
-                    _signal.signal(number, handler)
+        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
+            if handler is not None and _signal.getsignal(number) is not handler:
+                _signal.signal(number, handler)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
@@ -145,7 +124,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._directory = working_directory()
-        self._environment = _Environment()
+        self._environment = os.environ.copy()
         self._umask = _read_umask()
         self._signals = _Signals()
         self._limits = _read_limits()
@@ -157,7 +136,7 @@ class Surroundings:
 
     def apply(self, workplace: Workplace) -> None:
         """Take a workplace: working directory, output files, environment."""
-        self._environment.restore(workplace.env)
+        _restore_environment(self._environment, workplace.env)
         for descriptor, path in ((1, workplace.stdout), (2, workplace.stderr)):
             if path is not None and descriptor not in self._outputs:
                 _flush(descriptor)
@@ -259,11 +238,9 @@ def _read_limits() -> dict[int, tuple[int, int]]:
 
 
 def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
-    present = _read_limits()
-    if saved != present:
-        for number, limits in saved.items():
-            if present[number] != limits:
-                resource.setrlimit(number, limits)
+    for number, limits in saved.items():
+        if resource.getrlimit(number) != limits:
+            resource.setrlimit(number, limits)
 
 
 def _read_logging() -> tuple[list[Any], int, int]:
@@ -282,31 +259,14 @@ def _restore_logging(saved: tuple[list[Any], int, int]) -> None:
         logging.disable(disable)
 
 
-def _environment() -> dict[Any, Any]:
-    """Return the dict behind `os.environ`, with the system's values; one call compares it."""
-    data: dict[Any, Any] = os.environ._data  # type: ignore[attr-defined]  # so since Python 3.2
-    return data
-
-
-def _with(environment: dict[Any, Any], variables: Mapping[str, str | None]) -> dict[Any, Any]:
-    copy = environment.copy()
-    for name, value in variables.items():
-        key = os.environ.encodekey(name)
-        if value is None:
-            copy.pop(key, None)
-        else:
-            copy[key] = os.environ.encodevalue(value)
-    return copy
-
-
-def _restore_environment(saved: dict[Any, Any]) -> None:
-    present = _environment()
-    if present == saved:
+def _restore_environment(first: Mapping[str, str], variables: Mapping[str, str | None]) -> None:
+    """Set the environment to `first` with the variables of a workplace."""
+    wanted = {name: value for name, value in {**first, **variables}.items() if value is not None}
+    present = os.environ.copy()
+    if present == wanted:
         return
-    for key in {key for key, _ in present.items() ^ saved.items()}:
-        if key in saved:  # what `os.environ` does, without ten calls to decode and encode
-            os.putenv(key, saved[key])
-            present[key] = saved[key]
-        else:
-            os.unsetenv(key)
-            present.pop(key, None)
+    for name in present.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if present.get(name) != value:
+            os.environ[name] = value

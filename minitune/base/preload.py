@@ -1,65 +1,70 @@
 """The imports at the beginning of a function, done in advance.
 
-A run does them once, before it forks the workers, which saves time in each trial. This is safe only for installed
-packages. A user's own module may do work that belongs to one trial: create a directory, draw a random number, open a
-log file. So the preload ends before the first import of such a module.
+The driver reads them in the source. They are done once, in the process from which the workers are forked, which saves
+time in each trial. This is safe only for installed packages. A user's own module may do work that belongs to one trial:
+create a directory, draw a random number, open a log file. So the preload ends before the first import of such a module.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Iterator
-from types import CodeType
+from collections.abc import Iterable
 from typing import Any
 
 # The attributes in which wrappers keep their function: ours, `functools.partial`, methods, decorators.
 WRAPPED = ("function", "func", "__func__", "__wrapped__")
 # The methods of a class trainable, in the order of their calls. The base class's own methods have no imports.
 _METHODS = ("__init__", "setup", "step")
-# The bytecode instructions of imports and of a function's beginning, in all supported versions of Python.
-_OF_IMPORTS = re.compile(
-    "RESUME|GEN_START|RETURN_GENERATOR|NOP|CACHE|EXTENDED_ARG|MAKE_CELL|COPY_FREE_VARS|"
-    "LOAD_CONST|LOAD_SMALL_INT|LOAD_COMMON_CONSTANT|IMPORT_NAME|IMPORT_FROM|STORE_FAST|STORE_DEREF|STORE_GLOBAL|POP_TOP|ROT_TWO|SWAP|NOT_TAKEN"
-)
 _DEPTH_LIMIT = 10
+Import = tuple[str, tuple[str, ...]]
+"""A module's name, and the names imported from it."""
 _OURS = __name__.partition(".")[0]
 # On all systems, the path of an installed package contains a directory with one of these names.
 INSTALLED = {"site-packages", "dist-packages"}
 
 
-def import_ahead(value: Any) -> None:
-    """Import the installed packages that a function or a `Trainable` class imports first. Blocks."""
+def first_imports(value: Any) -> list[Import]:
+    """The absolute imports at the beginning of a function or of a `Trainable` class's first method, up to the first
+    relative one. None without its source. Blocks for the file.
+    """
+    import ast
+    import inspect
+    import textwrap
+
     if not callable(value):
-        return
+        return []
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(_first_function(value))))
+    except Exception:  # the source may be gone or damaged, and an attribute of a user's object may raise anything
+        return []
+    found: list[Import] = []
+    body = getattr(tree.body[0], "body", [])
+    for statement in body if isinstance(body, list) else []:  # the body of a lambda is an expression
+        if isinstance(statement, ast.Import):
+            found += [(each.name, ()) for each in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and not statement.level:
+            found.append((str(statement.module), tuple(each.name for each in statement.names)))
+        elif not _does_nothing(statement):
+            break
+    return found
+
+
+def _does_nothing(statement: Any) -> bool:
+    import ast
+
+    if isinstance(statement, ast.Expr):  # a docstring
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, (ast.Global, ast.Nonlocal))
+
+
+def import_ahead(imports: Iterable[Import]) -> None:
+    """Import installed packages, up to the first module that is not installed. Blocks."""
     with contextlib.suppress(BaseException):  # an imported module may raise anything
-        for name, members in first_imports(_first_function(value)):
+        for name, members in imports:
             if not _is_installed(name.partition(".")[0]):
                 return
             __import__(name, fromlist=members)
-
-
-def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the absolute imports at the beginning of a Python function, up to the first relative one: a module's name,
-    and the names imported from it.
-    """
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        return
-    import dis  # slow to load, but cloudpickle has already loaded it
-
-    constants: list[Any] = [None, None]
-    for instruction in dis.get_instructions(code):
-        if not _OF_IMPORTS.fullmatch(instruction.opname):
-            return
-        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_COMMON_CONSTANT"):
-            constants.append(instruction.argval)
-        elif instruction.opname == "IMPORT_NAME":
-            level, members = constants[-2:]
-            if level:
-                return
-            yield instruction.argval, members or ()
 
 
 def _first_function(value: Any) -> Any:

@@ -26,13 +26,14 @@ import struct
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.forks import only_here
 from minitune.base.pickling import dump, dump_for_later, load
+from minitune.base.preload import Import, import_ahead
 from minitune.error import ObjectLostError
 
 if TYPE_CHECKING:
@@ -139,13 +140,14 @@ def _without_file(token: str) -> ObjectRef:
     return _held.get(token) or ObjectRef("", token=token)
 
 
-def preload(ref: ObjectRef) -> None:
-    """Load a value in advance, for the first `get` in this process or in one that is forked from it. Blocks."""
+def preload(ref: ObjectRef, imports: Iterable[Import] = ()) -> None:
+    """Load a value in advance, for the first `get` in this process or in one that is forked from it, and do the imports
+    at its beginning. Blocks.
+    """
     with _loading:
-        value, _ = _loaded.get(_key(ref)) or _keep(ref)
-    from minitune.base.preload import import_ahead  # imported here, because a driver never needs it
-
-    import_ahead(value)
+        if _key(ref) not in _loaded:
+            _keep(ref)
+    import_ahead(imports)
 
 
 def forget(ref: ObjectRef) -> None:

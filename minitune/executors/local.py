@@ -23,6 +23,7 @@ from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
 from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.pickling import dumps, dumps_small
+from minitune.base.preload import first_imports
 from minitune.base.script import script_here
 from minitune.base.settings import ORIG_WORKING_DIR, number_setting
 from minitune.base.shared_values import ObjectRef, ValueFile, preload, read_value
@@ -186,7 +187,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         """Store `value` in a file: workers map its large buffers; the rest is preloaded with `preload`."""
         handle = self._packer.store(value)
         if self._preloads:
-            self._launcher.preload(dumps(functools.partial(preload, handle), "the handle"))
+            self._launcher.preload(dumps(functools.partial(preload, handle, first_imports(value)), "the handle"))
         return handle
 
     # -- actors --------------------------------------------------------------------------------------------------

@@ -10,17 +10,41 @@ from minitune.base.preload import _first_function, first_imports, import_ahead
 from minitune.trainable import wrap_function
 
 
-def function_of(*imports):
-    """A function that begins with these imports."""
+@pytest.fixture
+def function_of(tmp_path):
+    """Makes a function that begins with these lines."""
+
+    def make(*lines):
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.py"
+        path.write_text("\n    ".join(("def outer(config):", *lines)) + "\n")
+        names = {}
+        exec(compile(path.read_text(), path, "exec"), names)
+        return names["outer"]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            ("import json, csv", "from os import path, sep", "from . import own", "import csv"),
+            [("json", ()), ("csv", ()), ("os", ("path", "sep"))],
+        ),
+        (("import json", "json.dumps(1)", "import csv"), [("json", ())]),
+        (('"""A text."""', "global json", "import json", "yield", "import csv"), [("json", ())]),
+        (("if config: import json",), []),
+    ],
+)
+def test_the_imports_at_the_beginning_of_a_function_are_found(function_of, lines, expected):
+    assert first_imports(function_of(*lines)) == expected
+
+
+def test_what_has_no_source_has_no_imports():
     names = {}
-    exec("\n    ".join(("def train(config):", *imports)), names)
-    return names["train"]
-
-
-def test_what_comes_after_an_import_of_the_users_own_module_is_not_imported_in_advance():
-    imports = ("import json", "from os import path, sep", "from . import own", "import csv")
-    assert list(first_imports(function_of(*imports))) == [("json", ()), ("os", ("path", "sep"))]
-    assert [name for name, _ in first_imports(function_of("import json", "json.dumps(1)", "import csv"))] == ["json"]
+    exec("def train(config): import json", names)
+    for value in (names["train"], len, 3, Trainable, lambda config: 1):
+        assert first_imports(value) == []
 
 
 def train(config):
@@ -63,7 +87,7 @@ def test_the_first_function_of_the_users_is_found_within_wrappers(value, functio
     assert _first_function(value) is function
 
 
-def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(tmp_path, monkeypatch):
+def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(tmp_path, monkeypatch, function_of):
     installed = tmp_path / "site-packages"
     (installed / "first_of_mine").mkdir(parents=True)
     (installed / "first_of_mine" / "__init__.py").touch()
@@ -78,7 +102,7 @@ def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(t
     def imported(*imports):
         for name in names:
             monkeypatch.delitem(sys.modules, name, raising=False)
-        import_ahead(function_of(*imports))
+        import_ahead(first_imports(function_of(*imports)))
         return [name for name in names if name in sys.modules]
 
     assert imported("from first_of_mine import part", "import third_of_mine") == [
@@ -92,5 +116,3 @@ def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(t
     assert imported("import sys, math, minitune", "import third_of_mine") == ["third_of_mine"]
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    import_ahead(3)
-    import_ahead(len)
