@@ -492,14 +492,8 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
     """The settings of the controller. The trainable is stored with the executor."""
     tune = plan.tune_config
     experiment = plan.experiment
-    answered = None
-    if tune.deterministic:
-        from minitune.executors.logical_order import OrderedExecutor
-
-        assert isinstance(executor, OrderedExecutor)
-        answered = executor.answered
     ahead = setting("MAX_PENDING_TRIALS")
-    usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine
+    usual_ahead = tune.max_concurrent_trials if executor.is_ordered else None  # "auto" would depend on the machine
     return RunSettings(
         run_name=run_name,
         trainable=executor.share(bind_parameters(experiment.trainable, executor.share)),
@@ -516,5 +510,4 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
         trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
         report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
-        answered=answered,
     )

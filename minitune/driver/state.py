@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,7 +48,6 @@ class RunSettings(NamedTuple):
         trial_timeout_s: Seconds for one attempt, or None.
         report_timeout_s: Seconds from a pull to a report, or None.
         strict_metric: Whether a trial fails if its result lacks a metric that is needed.
-        answered: With logical order, returns the actors whose answers wait for their turn, else None.
     """
 
     run_name: str = ""
@@ -66,12 +65,6 @@ class RunSettings(NamedTuple):
     trial_timeout_s: float | None = None
     report_timeout_s: float | None = None
     strict_metric: bool = True
-    answered: Callable[[], Iterator[str]] | None = None
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether the run has logical order, in which no decision may depend on real time."""
-        return self.answered is not None
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------

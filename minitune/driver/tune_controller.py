@@ -132,7 +132,10 @@ class TuneController:
         """Start trials, and carry out what the scheduler has requested meanwhile."""
         state = self._state
         has_to_wait = state.backoff.is_active and self._has_to_wait()
-        if not has_to_wait and (self._has_news or self._may_ask()):
+        # In logical order, no plug-in is asked after a wait without news: one that draws at each call would draw more
+        # on a slow machine, where more waits time out.
+        is_idle = not (state.running or state.waiting.leaving)
+        if not has_to_wait and (self._has_news or is_idle or not self._executor.is_ordered):
             while state.ending is None:
                 refusal = self._launcher.launch()
                 if refusal is None:
@@ -144,14 +147,6 @@ class TuneController:
         # An actor that has not exited yet will bring an event, after which more trials may start.
         if not (state.running or state.waiting.leaving):
             self._check_stuck()
-
-    def _may_ask(self) -> bool:
-        """Whether plug-ins may be asked, although the last wait has brought no news. Not in logical order: a plug-in
-        that draws at each call would draw more on a slow machine, where more waits time out.
-        """
-        state = self._state
-        is_idle = not (state.running or state.waiting.leaving)
-        return is_idle or not state.settings.is_ordered
 
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
@@ -250,17 +245,16 @@ class TuneController:
         Messages that have arrived are read first: the driver may have been suspended.
         """
         deadlines = self._state.deadlines
-        settings = self._state.settings
         if deadlines.seconds_left(self._now_s()) != 0:
             return
         self._apply(0)
-        if settings.answered is not None:
-            for actor_id in settings.answered():
+        for actor_id in self._state.running:
+            if self._executor.is_late(actor_id):
                 deadlines.end(actor_id, REPORT_LIMIT)  # its report is in time, but another event comes first
         for overdue in deadlines.overdue(self._now_s()):
             running = self._state.running[overdue.actor_id]
             running.overdue = overdue  # its exit will be the failure, because only then its last lines are known
-            self._executor.stop(running.actor_id, settings.grace_s, dump=True)
+            self._executor.stop(running.actor_id, self._state.settings.grace_s, dump=True)
 
     # -- the end of the run --------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class Admission(Generic[_Actor, _Parked]):
     isolates = False
     has_queue = False
     makes_directories = False
+    is_ordered = False
 
     def __init__(self, ledger: Ledger):
         self._ledger = ledger
@@ -52,6 +53,10 @@ class Admission(Generic[_Actor, _Parked]):
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`."""
         return self._ledger.can_acquire(request, waiter)
+
+    def is_late(self, actor_id: str) -> bool:
+        """See `TrialExecutor.is_late`."""
+        return False
 
     def forget(self, waiter: str) -> None:
         """See `TrialExecutor.forget`."""

@@ -15,7 +15,7 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     Args:
         window: How many actors run at the same time, on every machine.
     """
+
+    is_ordered = True
 
     def __init__(self, executor: TrialExecutor, window: int):
         super().__init__(_ledger_like(executor))
@@ -185,9 +187,10 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self._actors.clear()
         self._queue.clear()
 
-    def answered(self) -> Iterator[str]:
-        """The actors whose answer waits for its turn: time limits no longer apply."""
-        return (actor.actor_id for actor in self._actors.values() if actor.answer is not None)
+    def is_late(self, actor_id: str) -> bool:
+        """See `TrialExecutor.is_late`."""
+        actor = self._actors.get(actor_id)
+        return actor is not None and actor.answer is not None
 
     # -- order -------------------------------------------------------------------------------------------------------
 

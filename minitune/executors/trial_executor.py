@@ -62,6 +62,8 @@ class TrialExecutor(Protocol):
     """Whether an actor may wait after `start`; then `Placed` is its first event."""
     makes_directories: bool
     """Whether an actor's process makes its directory, and works in it from the beginning."""
+    is_ordered: bool
+    """Whether the order of events depends on the calls only, and not on the time; see `logical_order`."""
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """The total and the free amounts, by resource name."""
@@ -115,6 +117,10 @@ class TrialExecutor(Protocol):
         Raises:
             RuntimeError: If the actor does not exist or has a call in flight.
         """
+        ...
+
+    def is_late(self, actor_id: str) -> bool:
+        """Whether an answer has come that `wait` does not return yet, because it is not its turn."""
         ...
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
