@@ -41,8 +41,6 @@ _MOST_LEFT = 150
 """If a finite space has at most so many untried configurations, the process compares all of them. Not measured: more
 take longer.
 """
-_ROUNDING = 1e-9
-"""Two points that are so near are one."""
 
 
 class Region:
@@ -126,7 +124,7 @@ class AutoSearch(TPESearch):
         points: Iterable[Point] = ()
         if can_improve and number == len(self._points):
             config, values = model.draw_prior(rng, group.middle())
-            if not _is_tried(model, group, values):
+            if not model.is_tried(values):
                 return config, values
         if can_improve and number % 2:
             process = self._process(model, group, ranking, rng)
@@ -190,7 +188,7 @@ class AutoSearch(TPESearch):
             [points[each] for each in failed],
             self._logs,
             rng,
-            model.tried_points,
+            model.is_near,
         )
         self._logs = process.logs
         return process
@@ -223,12 +221,3 @@ class AutoSearch(TPESearch):
     def _set_space(self, space: dict[str, Any]) -> None:
         self._evolution = None
         super()._set_space(space)
-
-
-def _is_tried(model: Model, group: Group, values: dict[str, Any]) -> bool:
-    """Whether a configuration, or one that differs by rounding alone, was tried."""
-    if model.is_tried(values):
-        return True
-    own = group.encode(values)
-    alike = (each.coordinates for each in model.tried_points if each.bits == own.bits)
-    return any(math.dist(other, own.coordinates) < _ROUNDING for other in alike)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
 from minitune.search.parzen import LOG_SQRT_2PI, KernelSpace, Point
@@ -59,8 +59,8 @@ class Improvement:
         points: The measured points: first the better half, the best one first, then the others, the newest first.
         values: Their values. Smaller is better.
         logs: The length scales and the noise of the suggestion before, or empty: see `likely_logs`.
-        taken: Points that are not suggested, as long as others are found. With noise, the best point itself often has
-            the largest expected improvement, above all at an edge of the space.
+        is_taken: Tells points that are not suggested, as long as others are found. With noise, the best point itself
+            often has the largest expected improvement, above all at an edge of the space.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Improvement:
         failed: Sequence[Point],
         logs: Sequence[float],
         rng: random.Random,
-        taken: Set[Point] = frozenset(),
+        is_taken: Callable[[Point], bool] = lambda point: False,
     ):
         self._kernel_space = kernel_space
-        self._taken = taken
+        self._is_taken = is_taken
         self._rng = rng
         self._parameters = len(kernel_space.axes) + len(kernel_space.sizes)
         self._values, _, _ = cut_off(values)
@@ -183,7 +183,7 @@ class Improvement:
         return candidates[0]
 
     def _free(self, points: list[Point]) -> list[Point]:
-        return [point for point in points if point not in self._taken]
+        return [point for point in points if not self._is_taken(point)]
 
     def best_of(self, points: Sequence[Point]) -> Point:
         """Of these points, the one with the largest expected improvement."""

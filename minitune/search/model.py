@@ -2,7 +2,7 @@
 
 A configuration is drawn from the top: the categories drawn so far decide which groups exist. The mixtures of a group
 are fitted to the best of those observations that have it. A finite space knows each configuration that was tried, so
-that the last ones are found; an infinite one only avoids points that were tried.
+that the last ones are found; an infinite one keeps a distance from points that were tried.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -31,12 +31,43 @@ Not measured: more repeats less and takes longer.
 _MOST_ATTEMPTS = 1_000
 """The same for an infinite space, where so many draws in vain mean that few configurations have most of its mass."""
 
+_APART = 1e-3
+"""How far a point of an infinite space is from each earlier one in some parameter, as a share of its range, as long as
+few draws find such a point: `benchmarks/FINDINGS.md`, *distance*.
+"""
+
 _MOST_LISTED = 10_000
 """Of finite spaces that have more configurations than this, the untried ones are not listed. Not measured: a list
 takes memory and time; without one, the last configurations are found by chance.
 """
 
 _Sides = tuple[GoodSide, BadSide]
+
+
+class _Tried:
+    """The points of an infinite space that were tried, in cells of their first coordinate and categories."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[int, int], list[Point]] = {}
+
+    def add(self, point: Point) -> None:
+        self._cells.setdefault(self._cell(point), []).append(point)
+
+    def remove(self, point: Point) -> None:
+        self._cells[self._cell(point)].remove(point)
+
+    def has_near(self, point: Point, apart: float) -> bool:
+        """Whether no coordinate of some point is further away than this, at most `_APART`, with equal categories."""
+        cell, bits = self._cell(point)
+        for near in (cell - 1, cell, cell + 1):
+            for other in self._cells.get((near, bits), ()):
+                if all(abs(a - b) <= apart for a, b in zip(point.coordinates, other.coordinates, strict=True)):
+                    return True
+        return False
+
+    @staticmethod
+    def _cell(point: Point) -> tuple[int, int]:
+        return int(sum(point.coordinates[:1]) / _APART), point.bits
 
 
 class Model:
@@ -67,9 +98,9 @@ class Model:
             self.whole = Group(None, parameters(space), choices)
             self._learning.append(self.whole)
         self.count = self._count_configurations(None)
-        # How often each configuration was tried: by its values in a finite space, else by its point in `whole`.
-        self._tried: Counter[Any] = Counter()
-        self._avoided: set[Point] = set()
+        self._tried: Counter[frozenset[tuple[str, Any]]] = Counter()  # of a finite space
+        self._places = _Tried()  # of an infinite one, in `whole`
+        self._avoided = _Tried()
         self._untried: list[dict[str, Any]] | None = None
 
     def add(self, observation: Observation) -> None:
@@ -78,9 +109,12 @@ class Model:
             group.add(observation)
         if self.whole is None:
             return
-        key: Any = self.whole.kernels.points.get(observation.number)
-        if self.count is not None:
-            key = self._key(observation)
+        if self.count is None:
+            point = self.whole.kernels.points.get(observation.number)
+            if point is not None:
+                self._places.add(point)
+            return
+        key = self._key(observation)
         if key is not None:
             self._tried[key] += 1
 
@@ -89,9 +123,7 @@ class Model:
         if self.count is None and self.whole is not None:
             point = self.whole.kernels.points.get(observation.number)
             if point is not None:
-                self._tried[point] -= 1
-                if not self._tried[point]:
-                    del self._tried[point]
+                self._places.remove(point)
         for group in self._learning:
             group.kernels.remove(observation.number)
 
@@ -110,30 +142,22 @@ class Model:
             return math.inf
         return self.count - len(self._tried)
 
-    @property
-    def tried_points(self) -> Set[Point]:
-        """The points of an infinite space that were tried; empty for a finite one."""
-        if self.count is not None:
-            return frozenset()
-        if self._avoided:
-            return self._tried.keys() | self._avoided
-        return self._tried.keys()
-
     def avoid(self, observation: Observation | None) -> None:
         """Count a removed observation's configuration as tried, until this is called with None."""
         if observation is None:
-            self._avoided.clear()
+            self._avoided = _Tried()
         elif self.whole is not None and observation.number in self.whole.kernels.points:
             self._avoided.add(self.whole.kernels.points[observation.number])
 
-    def is_tried(self, values: Mapping[str, Any]) -> bool:
-        """Whether the configuration with these values was tried."""
+    def is_tried(self, values: Mapping[str, Any], apart: float = _APART) -> bool:
+        """Whether the configuration with these values was tried, in an infinite space also one that is so near."""
         if self.count is not None:
             return frozenset(values.items()) in self._tried
-        if self.whole is None:
-            return False
-        point = self.whole.encode(values)
-        return point in self._tried or point in self._avoided
+        return self.whole is not None and self.is_near(self.whole.encode(values), apart)
+
+    def is_near(self, point: Point, apart: float = _APART) -> bool:
+        """Whether a point of an infinite space is so near to one that was tried; not in a finite one."""
+        return self._places.has_near(point, apart) or self._avoided.has_near(point, apart)
 
     def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The configuration with these values; None if it was tried."""
@@ -169,7 +193,7 @@ class Model:
                 config, values = self._draw(lambda group: self._sample(group, rng, ranking, pending, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
-            if self.left == 0 or not self.is_tried(values):
+            if self.left == 0 or not self.is_tried(values, _APART if attempt < _ATTEMPTS else 0.0):
                 return config, values
         # So many draws in vain mean that few are left. If the space was too large to list them, a repetition is rare.
         rest = self.untried()
