@@ -35,7 +35,6 @@ LAYERS = {
     "run": """
         driver driver.tune_controller driver.events driver.launching driver.outcomes driver.hooks driver.failure
         driver.limits driver.state driver.replay driver.snapshot driver.transitions driver.open_run
-        driver.objectives
         driver.experiment_spec tune_config
     """,
     "readers": "view.* output.* analysis.* result_grid visualization.*",

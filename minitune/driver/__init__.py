@@ -19,7 +19,6 @@
     hooks              Hooks: all calls to plug-ins
     transitions        `take`: a transition, its record and hooks
     outcomes           Outcomes: a trial goes on, is saved, pauses, ends
-    failure            Failures: failed attempts, lost workers
-    objectives         Objectives: metrics that results need
+    failure            Failures: failed attempts, lost workers; metrics that results need
     limits             Backoff and Deadlines
 """

@@ -6,7 +6,6 @@ plug-in or an inline trial hangs. So while the user's code runs, and only then, 
 
 from __future__ import annotations
 
-import _thread
 import logging
 import os
 import signal
@@ -61,9 +60,6 @@ class Interrupts:
         self._wake: Callable[[], None] = _do_nothing
         self._previous: dict[int, Any] = {}
         self._origin = Origin()
-        self._restoring = threading.Lock()
-        self._young: object = None  # the code that had just begun when a signal came that ends the process
-        self._is_again = False  # whether `_look_again` has sent the next signal
 
     @contextmanager
     def handled(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -99,10 +95,9 @@ class Interrupts:
             self._previous[number] = signal.signal(number, self._on_signal)
 
     def _restore(self) -> None:
-        with self._restoring:
-            while self._previous:
-                number, handler = self._previous.popitem()
-                signal.signal(number, handler)
+        while self._previous:
+            number, handler = self._previous.popitem()
+            signal.signal(number, handler)
 
     def check_second(self) -> None:
         """Raise KeyboardInterrupt after the second Ctrl-C."""
@@ -130,10 +125,6 @@ class Interrupts:
             self.has_requests = True
             self._wake()
             return
-        if self._is_again and number == self._again:
-            self._is_again = False
-            if user_code.running is not self._young:  # it has come back
-                return
         name = signal.Signals(number).name
         self.name = self.name or name
         self._wake()
@@ -150,9 +141,6 @@ class Interrupts:
             self.lets_unwind = is_last
             self._hung = f" in {hook_name(what)}, which had run for {taken_s:.1f} s"
             raise KeyboardInterrupt
-        if is_last and self._young is None:
-            self._young = user_code.running
-            _thread.start_new_thread(self._look_again, (number,))  # no lock: the code may hold that of `threading`
         if taken_s >= _TOLD_S:
             logger.warning(
                 "interrupted by %s: %s has run for %.1f s, and the run ends when it comes back%s",
@@ -161,16 +149,6 @@ class Interrupts:
                 taken_s,
                 " or at a second Ctrl-C" if name == "SIGINT" else "",
             )
-
-    def _look_again(self, number: int) -> None:
-        """Send the signal once more when code that had just begun would hang. Code that begins later goes on. Runs in a
-        thread.
-        """
-        time.sleep(_HANGS_S)
-        with self._restoring:  # afterwards the signal would end the process
-            if number in self._previous:
-                self._is_again = True
-                os.kill(os.getpid(), number)
 
 
 def _do_nothing() -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import PauseOnce, SavedCounter, fit, journal_of, listening, resume, run_path, scaled_s
+from kit import PauseOnce, SavedCounter, fit, journal_of, listening, resume, run_path
 
 from minitune import (
     Callback,
@@ -354,44 +354,6 @@ def test_sigterm_does_not_end_a_hook_that_has_just_begun(sent_again, monkeypatch
     grid = run_with("callbacks", "on_trial_result", hanging)
     assert hanging.come_back
     assert grid.interrupted
-    assert sent_again == ["close"]
-
-
-def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(sent_again, monkeypatch):
-    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0.1)
-    heard = []
-
-    def hang():
-        if not heard:
-            heard.append(signal.SIGTERM)
-            signal.raise_signal(signal.SIGTERM)
-            time.sleep(scaled_s(60))
-            heard.append(0)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_with("callbacks", "on_trial_result", hang)
-    assert heard == [signal.SIGTERM], "the hook has not come back"
-    assert sent_again == ["close"]
-
-
-def test_a_hook_that_comes_back_soon_after_sigterm_leaves_the_following_ones_in_peace(sent_again, monkeypatch):
-    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0.1)
-    ended = []
-
-    class Slow(Callback):
-        def on_trial_result(self, *args, **info):
-            if not sent:
-                sent.append(signal.SIGTERM)
-                signal.raise_signal(signal.SIGTERM)
-
-        def on_trial_complete(self, *args, **info):
-            monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0)
-            time.sleep(0.3)
-            ended.append("slow")
-
-    sent = []
-    assert fit(SavedCounter, {"end": 1}, callbacks=[Slow()]).interrupted
-    assert ended == ["slow"]
     assert sent_again == ["close"]
 
 

@@ -4,7 +4,7 @@ import pytest
 from kit import fit
 
 from minitune import ASHAScheduler, grid_search
-from minitune.driver.objectives import Objectives
+from minitune.driver.failure import Objectives
 from minitune.error import MissingMetricError
 
 AUTO = {"training_iteration": 1, "time_total_s": 0.5, "done": True}
