@@ -10,13 +10,13 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
 from minitune.base.checks import require_flag
 from minitune.base.forks import Origin
-from minitune.base.shared_values import ObjectRef, ValueFile, store
+from minitune.base.shared_values import ObjectRef, ValueDirectory, store
 from minitune.trainable.session import current_session
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _State:
     is_used: bool = False
     local_mode: bool = False
     address: str | None = None
-    values: ValueFile | None = None
+    values: ValueDirectory | None = None
     origin: Origin = field(default_factory=Origin)
 
 
@@ -205,8 +205,9 @@ def available_resources() -> dict[str, float]:
 def put(value: Any) -> ObjectRef:
     """Store a value once, for any number of trials. Blocks while it writes.
 
-    It is in a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete, or, from a trial,
-    in its directory for good.
+    It is in a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete unless a signal
+    kills it, or, from a trial, in its directory for good. A run copies the values of its configurations, so that it can
+    be resumed.
 
     Raises:
         TypeError: If the value cannot be pickled, or is itself a reference.
@@ -218,11 +219,12 @@ def put(value: Any) -> ObjectRef:
     what = "the value of put()"
     session = current_session()
     if session is None:
-        return replace(_values().put(value, what), number=number)
+        return ObjectRef(_values().put(value, what).path, number)
     directory = os.path.join(session.info.directory, "objects")  # the worker may end before other trials read the value
     files.make_directory(directory, 0o700)
     path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
-    return replace(store(value, path, what), number=number)
+    store(value, path, what)
+    return ObjectRef(path, number)
 
 
 def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
@@ -302,17 +304,14 @@ def default_executor() -> str | None:
 # -- details ---------------------------------------------------------------------------------------------------------
 
 
-def _values() -> ValueFile:
-    """The file in which this process stores values, created on first use."""
+def _values() -> ValueDirectory:
+    """The directory in which this process stores values, created on first use."""
     if _state.values is None or not _state.origin.is_here():
         import tempfile
 
-        from minitune.executors.devices import memory_for_values
-
-        _state.values = ValueFile(
+        _state.values = ValueDirectory(
             os.path.join(tempfile.gettempdir(), f"minitune-objects-{os.urandom(8).hex()}"),
             "set TMPDIR to a directory with more space, or free stored values with shutdown()",
-            memory_bytes=memory_for_values(),
         )
         _state.origin = Origin()
     return _state.values

@@ -242,7 +242,7 @@ class Tuner:
         """
         from minitune.driver.resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.reading import read_description
-        from minitune.record.run_files import load_tuner_file
+        from minitune.record.run_files import comparable_space, load_tuner_file
         from minitune.space.difference import differences
 
         refuse_out_of_scope(storage_filesystem)
@@ -255,7 +255,7 @@ class Tuner:
             if resume_errored or restart_errored:
                 resume_config.errored = ResumeType.RESUME if resume_errored else ResumeType.RESTART
         run = RunDirectory(run_path(path))
-        recorded = load_tuner_file(run)
+        recorded = load_tuner_file(run, is_compared=param_space is not None)
         _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
         if param_space is not None and "param_space" not in recorded.lost:
             _check_same_keys(recorded.param_space, as_space(param_space))
@@ -269,7 +269,9 @@ class Tuner:
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
         has_other_space = False
         if param_space is not None and "param_space" not in recorded.lost:
-            changes = differences(recorded.param_space, tuner._plan.experiment.param_space)
+            assert recorded.objects is not None
+            given = comparable_space(tuner._plan.experiment.param_space, recorded.objects)
+            changes = differences(recorded.param_space, given)
             has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)

@@ -16,6 +16,7 @@ from typing import Any
 
 from minitune.base import files, json_text
 from minitune.base.checks import is_real
+from minitune.base.shared_values import Stored
 from minitune.error import TuneError
 from minitune.record.codec import Pickled
 from minitune.result import (
@@ -101,7 +102,7 @@ def recorded_rows(directory: str, last_only: bool = False) -> list[ResultRow] | 
     for number, (metrics, config) in enumerate(reports):
         # Only a pickle needs the file: the journal has all other values itself.
         line: ResultRow = {}
-        if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
+        if any(isinstance(value, (Pickled, Stored)) for value in flatten(metrics).values()):
             if logged is None:
                 logged = logged_rows(directory) or []
                 if last_only:
@@ -134,7 +135,7 @@ def make_plain(row: ResultRow, logged: ResultRow) -> None:
             line = lines.get(key)
             if isinstance(value, dict):
                 levels.append((value, line if isinstance(line, dict) else {}))
-            elif isinstance(value, Pickled) and key in lines:
+            elif isinstance(value, (Pickled, Stored)) and key in lines:
                 level[key] = line
             else:
                 level[key] = json_text.scalar_of(value)

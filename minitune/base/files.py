@@ -175,6 +175,19 @@ def write_again(path: str, data: bytes, mode: int = 0o666) -> bool:
     return True
 
 
+def link_or_copy(source: str, target: str) -> None:
+    """Give a file that never changes a second name, or copy it to another file system. Blocks while it copies."""
+    import shutil
+
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one without links
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, BLOB_MODE))
+        shutil.copyfile(source, target)
+
+
 def make_directory(path: str, mode: int = 0o777) -> None:
     """Create a directory if it does not exist."""
     with contextlib.suppress(FileExistsError):

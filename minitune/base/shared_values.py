@@ -1,24 +1,23 @@
-"""Values that are stored once, for any number of trials, and `ObjectRef`, the handle of such a value.
+"""Values that are stored once, for any number of trials, and what stands for them.
 
-A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. A `ValueFile`
-has those of a process, an `ObjectStore` those that the journal names, and `hold` keeps an object in this process.
+* `Ref` stands for a value in a file: of `with_parameters`, or of `put` (`ObjectRef`);
+* `Held` for an object of this process or of Ray's object store;
+* `Stored` for a value that is too large for a journal, in a file of the run's `objects/`, named by its sha256.
 
-    header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
+A file has this form. Each buffer begins at a multiple of 64 bytes::
+
+    the pickle | buffer | buffer | ... | sizes of the buffers | size of the pickle, number of buffers, magic
 
 Protocol 5 keeps large buffers, such as those of numpy, out of the pickle: storing does not copy them, and a reader maps
-them, privately (copy-on-write). So all processes share the pages that none has written to.
+them, copy-on-write.
 
-As in `pickling`, `what` is the name in errors, and a value that cannot be pickled raises a TypeError; OSError: a file
-cannot be read or written.
+TypeError: a value cannot be pickled; `what` is its name. OSError: a file cannot be used.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import io
 import itertools
-import math
 import os
 import pickle
 import re
@@ -39,59 +38,86 @@ from minitune.error import ObjectLostError
 if TYPE_CHECKING:
     import mmap
 
-# Magic, token, size of the pickle in bytes, number of buffers.
-_HEADER = struct.Struct("<8s16sQQ")
-_MAGIC = b"mtvalue1"
-_TOKEN_BYTES = 16
-_CHUNK_BYTES = 1 << 20
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+"""The version of this Python, recorded with each pickle that a later process may load."""
+# The size of the pickle in bytes, the number of buffers, and a magic.
+_FOOTER = struct.Struct("<QQ8s")
+_MAGIC = b"mtvalue2"
 # The alignment of buffers, in bytes, for vector instructions.
 _ALIGNMENT_BYTES = 64
 # Smaller buffers stay in the pickle. Not measured: a buffer of its own costs an entry, and one in the pickle a copy.
 _OWN_BUFFER_BYTES = 64 * 1024
-# Here, a file without a name can be opened through the process that keeps it open.
-_PROCESSES = "/proc/"
+_CHUNK_BYTES = 1 << 20
 # If all buffers together are smaller than this, they are read, because a mapping needs a descriptor.
 _MAP_BYTES = 1 << 20
-# A mapping must begin at a multiple of this.
-_MAP_STEP_BYTES = os.sysconf("SC_PAGE_SIZE")
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
 """Pickles a value into a file; see `pickling.dump`."""
-# By path, offset and token: the values that callers in this process share, and whether each has mapped buffers.
-_loaded: dict[tuple[str, int, str], tuple[Any, bool]] = {}
+# By path: the values that callers in this process share, and whether each has mapped buffers.
+_loaded: dict[str, tuple[Any, bool]] = {}
 # Lets one thread load at a time, so that two threads get the same object for the same value.
 _loading = threading.RLock()
 fetchers: dict[str, Callable[[], Any]] = {}
-"""By token: functions that get a value from another store than its file, which may be on another machine."""
-# The references that were pickled inside `noting`.
-_noted: list[ObjectRef] | None = None
+"""By the token of a `Held` or the path of a file: functions that get a value from memory, or from another machine."""
+# The paths of values that were pickled inside `noting`.
+_noted: list[str] | None = None
 _tokens = itertools.count()
-# The references of `hold`, by token.
-_held: weakref.WeakValueDictionary[str, ObjectRef] = weakref.WeakValueDictionary()
-# The stores of `ObjectStore.to_read`, by directory.
+# The stores of `ObjectStore.of`, by directory.
 _stores: weakref.WeakValueDictionary[str, ObjectStore] = weakref.WeakValueDictionary()
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-# -- the handle --------------------------------------------------------------------------------------------------------
+# -- handles -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class ObjectRef:
-    """A small picklable reference to a stored value. A search space may contain the reference that `put` returns.
-
-    Attributes:
-        path: The file; empty if the value is elsewhere.
-        token: The sha256 of a value in a run's directory, else a random text; the empty one accepts any value. Its
-            first 16 characters in the value's header show whether the path is still that of the value.
-        number: The number of the value in the process that has called `put`; 0 if minitune has stored it.
-        size_bytes: The size of the file if the reference stands for a value in a configuration, which is then small in
-            the journal and in messages, else 0. Unpickling it returns the value.
-    """
+class Ref:
+    """A small picklable reference to a value in a file."""
 
     path: str
-    offset: int = 0
-    token: str = ""
-    number: int = 0
-    size_bytes: int = 0
-    shown: str = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _note(self.path)
+        return type(self), tuple(vars(self).values())
+
+    def get(self) -> Any:
+        """The value. Blocks while it is loaded.
+
+        Large buffers are mapped. A value with such belongs to the caller: each call loads it again. All callers in a
+        process share any other value; treat it as read-only.
+
+        Raises:
+            ObjectLostError: If the value no longer exists.
+        """
+        with _loading:
+            value, is_mapped = _loaded.get(self.path) or self._load()
+            _loaded[self.path] = value, is_mapped
+            if is_mapped:
+                del _loaded[self.path]
+            return value
+
+    def preload(self, imports: Iterable[Import] = ()) -> None:
+        """Load the value in advance, for the first `get` in this process or in one that is forked from it, and do the
+        imports at its beginning. Blocks.
+        """
+        with _loading:
+            if self.path not in _loaded:
+                _loaded[self.path] = self._load()
+        import_ahead(imports)
+
+    def _load(self) -> tuple[Any, bool]:
+        try:
+            return read_value(self.path)
+        except FileNotFoundError as error:
+            raise ObjectLostError(f"a value that was stored for the trials of a run is gone: {error}") from error
+
+
+@dataclass(frozen=True)
+class ObjectRef(Ref):
+    """The reference that `put` returns. A search space may contain it.
+
+    Attributes:
+        number: The number of the value in the process that has called `put`.
+    """
+
+    number: int
 
     @property
     def __name__(self) -> str:
@@ -99,90 +125,87 @@ class ObjectRef:
         return f"object_{self.number}"
 
     def __repr__(self) -> str:
-        return self.shown if self.size_bytes else f"ObjectRef({self.__name__})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if not self.path:
-            return _without_file, (self.token,)
-        _note(self)
-        if self.size_bytes:
-            return _read_stored, (self.path, self.token)
-        return ObjectRef, (self.path, self.offset, self.token, self.number)
+        return f"ObjectRef({self.__name__})"
 
     def get(self) -> Any:
-        """The value. Blocks while it is loaded.
-
-        Large buffers are mapped. A value with such, and one of `put`, belongs to the caller: each call loads it again.
-        All callers in a process share any other value; treat it as read-only.
+        """The value, which belongs to the caller: each call loads it again, and maps large buffers. Blocks.
 
         Raises:
             ObjectLostError: If the value no longer exists.
         """
-        if self.number:
-            return _load(self)[0]
-        with _loading:
-            value, is_mapped = _loaded.get(_key(self)) or _keep(self)
-            if is_mapped:
-                forget(self)
-            return value
-
-
-def hold(value: Any) -> ObjectRef:
-    """A reference to an object of this process, which lives as long as it. It need not be picklable."""
-    ref = ObjectRef("", token=f"{os.getpid()}-{next(_tokens)}")
-    _held[ref.token] = ref
-    _loaded[_key(ref)] = value, False
-    weakref.finalize(ref, _loaded.pop, _key(ref), None).atexit = False
-    return ref
-
-
-def _without_file(token: str) -> ObjectRef:
-    return _held.get(token) or ObjectRef("", token=token)
-
-
-def preload(ref: ObjectRef, imports: Iterable[Import] = ()) -> None:
-    """Load a value in advance, for the first `get` in this process or in one that is forked from it, and do the imports
-    at its beginning. Blocks.
-    """
-    with _loading:
-        if _key(ref) not in _loaded:
-            _keep(ref)
-    import_ahead(imports)
-
-
-def forget(ref: ObjectRef) -> None:
-    """Remove a value from this process's memory, until the next `get`."""
-    with _loading:
-        _loaded.pop(_key(ref), None)
-
-
-def _keep(ref: ObjectRef) -> tuple[Any, bool]:
-    found = _load(ref)
-    _loaded[_key(ref)] = found
-    return found
-
-
-def _key(ref: ObjectRef) -> tuple[str, int, str]:
-    return ref.path, ref.offset, ref.token
-
-
-def _load(ref: ObjectRef) -> tuple[Any, bool]:
-    """The value, and whether it has mapped buffers. Raises an ObjectLostError."""
-    try:
-        return read_value(ref)
-    except FileNotFoundError as error:
-        if ref.number:
+        try:
+            return read_value(self.path)[0]
+        except FileNotFoundError:
             raise ObjectLostError(
-                f"the value of {ref!r} is gone: it lives until shutdown() or the end of the process that stored it; "
+                f"the value of {self!r} is gone: it lives until shutdown() or the end of the process that stored it; "
                 "put() it again, and pass the space with the new reference to Tuner.restore(..., param_space=...)"
             ) from None
-        raise ObjectLostError(f"a value that was stored for the trials of a run is gone: {error}") from error
 
 
-def _read_stored(path: str, token: str) -> Any:
-    # Files of parameters that are pickles contain this name.
+@dataclass(frozen=True)
+class Held:
+    """A reference to an object that `fetchers` know by its token. It need not be picklable."""
+
+    token: str
+
+    def get(self) -> Any:
+        """The object. Blocks if it comes from elsewhere. ObjectLostError: this process has not got it."""
+        fetch = fetchers.get(self.token)
+        if fetch is None:
+            raise ObjectLostError(
+                f"a value that was stored for the trials of a run is gone: the object {self.token} is no longer in "
+                "this process"
+            )
+        return fetch()
+
+
+Handle = Ref | Held
+
+
+def hold(value: Any) -> Held:
+    """A reference to an object of this process, until `let_go`."""
+    held = Held(f"{os.getpid()}-{next(_tokens)}")
+    fetchers[held.token] = lambda: value
+    return held
+
+
+def let_go(held: Held) -> None:
+    """Forget the object of a reference."""
+    fetchers.pop(held.token, None)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A value of a run that is in a file of its own. It is data: only `ObjectStore.load` runs code of its author.
+
+    Attributes:
+        text: What is shown in its place.
+        python: The version of Python that pickled it, such as `3.11`.
+    """
+
+    name: str
+    text: str
+    size_bytes: int
+    python: str = PYTHON
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class _InMessage:
+    """Stands for a stored value in a message to a worker: unpickling it reads the value."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _note(self._path)
+        return _read_stored, (self._path,)
+
+
+def _read_stored(path: str) -> Any:
     try:
-        return read_value(ObjectRef(path, token=token))[0]
+        return read_value(path)[0]
     except FileNotFoundError as error:
         raise ObjectLostError(
             f"a large value of a configuration is not in {path}, where it was stored: the run was moved or removed"
@@ -190,11 +213,8 @@ def _read_stored(path: str, token: str) -> Any:
 
 
 @contextlib.contextmanager
-def noting() -> Iterator[list[ObjectRef]]:
-    """In the `with` block, each pickled reference to a value in a file of this machine goes into a list.
-
-    Not thread-safe.
-    """
+def noting() -> Iterator[list[str]]:
+    """In the `with` block, the path of each value whose reference is pickled goes into a list. Not thread-safe."""
     global _noted
     before = _noted
     _noted = []
@@ -204,142 +224,39 @@ def noting() -> Iterator[list[ObjectRef]]:
         _noted = before
 
 
-def _note(ref: ObjectRef) -> None:
+def _note(path: str) -> None:
     if _noted is not None:
-        _noted.append(ref)
+        _noted.append(path)
 
 
 # -- values in files ---------------------------------------------------------------------------------------------------
-def write_value(
-    descriptor: int,
-    offset: int,
-    value: Any,
-    what: str,
-    dump: Dump = dump,
-    digest: Any = None,
-    most_bytes: float = math.inf,
-) -> tuple[str, int]:
-    """Write a value to an open file, where a mapping can begin; return its token, and the offset of its end. `digest`
-    is updated with everything after the header. More than `most_bytes` is an OSError, as on a full disk. Blocks while
-    it writes. After an error, it is cut off.
-    """
-    file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
-    sink = _Sink(file, digest, most_bytes - _HEADER.size)
-    try:
-        file.seek(offset + _HEADER.size)
-        pickle_bytes, count = _emit(sink, value, what, dump)
-        file.seek(offset)  # the header is written last, so an incomplete value has none
-        if digest is None:
-            token = os.urandom(_TOKEN_BYTES // 2).hex()
-        else:
-            token = digest.hexdigest()[:_TOKEN_BYTES]
-        file.write(_HEADER.pack(_MAGIC, token.encode(), pickle_bytes, count))
-        file.close()
-    except BaseException:
-        with contextlib.suppress(OSError):
-            file.close()
-        os.ftruncate(descriptor, offset)
-        raise
-    return token, offset + _HEADER.size + sink.written_bytes
-
-
-def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> int:
-    """Update a digest as `write_value` does, without a file. Blocks."""
-    sink = _Sink(None, digest)
-    _emit(sink, value, what, dump)
-    return _HEADER.size + sink.written_bytes
-
-
 class _Sink:
-    """Writes the parts of a value to a file and a digest, at most `most_bytes`."""
+    """Writes to a file, to a digest, or to both, and counts the bytes."""
 
-    def __init__(self, file: BinaryIO | None, digest: Any, most_bytes: float = math.inf):
-        self.written_bytes = 0
-        self._most_bytes = most_bytes
+    def __init__(self, file: BinaryIO | None, digest: Any = None):
+        self.size_bytes = 0
         self._file = file
         self._digest = digest
 
     def write(self, data: Any) -> int:
-        if self.written_bytes + len(data) > self._most_bytes:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._digest is not None:
             self._digest.update(data)
         if self._file is not None:
             self._file.write(data)
-        self.written_bytes += len(data)
+        self.size_bytes += len(data)
         return len(data)
 
 
-def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
-    """Write everything after the header to a sink. Return the size of the pickle and the number of buffers."""
+def _write_value(sink: _Sink, value: Any, what: str, dump: Dump) -> None:
+    """Write the content of a value's file. Blocks."""
     buffers: list[memoryview] = []
     dump(value, sink, what, lambda buffer: _stays_in_pickle(buffer, buffers))
-    pickle_bytes = sink.written_bytes
-    sink.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
+    pickle_bytes = sink.size_bytes
     for buffer in buffers:
-        position = _HEADER.size + sink.written_bytes
-        sink.write(bytes(_aligned(position, _ALIGNMENT_BYTES) - position))
+        sink.write(bytes(-sink.size_bytes % _ALIGNMENT_BYTES))
         sink.write(buffer)
-    return pickle_bytes, len(buffers)
-
-
-def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
-    """The digest of a file with one value, as from `write_value`. Blocks."""
-    with files.open_to_read(path) as file:
-        if file.read(len(_MAGIC)) == _MAGIC:
-            file.seek(_HEADER.size)
-        else:
-            file.seek(0)
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return str(digest.hexdigest())
-
-
-def read_value(ref: ObjectRef, maps: bool = True) -> tuple[Any, bool]:
-    """Load a value, and return whether it has mapped buffers. FileNotFoundError: it is no longer there. Without `maps`,
-    buffers are read: each mapping needs a descriptor. Blocks while it reads the pickle. May run user code.
-    """
-    fetch = fetchers.get(ref.token)
-    if fetch is not None:
-        return fetch(), False
-    if not ref.path:
-        raise FileNotFoundError(f"the object {ref.token} is no longer in this process")
-    with _open(ref.path) as file:
-        file.seek(ref.offset)
-        head = file.read(_HEADER.size)
-        if len(head) < _HEADER.size:
-            raise FileNotFoundError(f"{ref.path} no longer holds the value that was stored there")
-        magic, token, pickle_bytes, count = _HEADER.unpack(head)
-        if magic != _MAGIC or (ref.token and token != ref.token[:_TOKEN_BYTES].encode()):
-            raise FileNotFoundError(f"{ref.path} no longer holds the value that was stored there")
-        if count == 0:
-            return load(file), False
-        begin = file.tell()
-        file.seek(begin + pickle_bytes)
-        sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
-        spans = []
-        end = file.tell()
-        for size in sizes:
-            start = _aligned(end, _ALIGNMENT_BYTES)
-            end = start + size
-            spans.append((start, end))
-        content, base = _content(file, ref.offset, spans, maps)
-        file.seek(begin)
-        view = memoryview(content)
-        value = load(file, [view[start - base : end - base] for start, end in spans])
-    return value, not isinstance(content, bytearray)
-
-
-def _open(path: str) -> BinaryIO:
-    """Open a file of values. Never block: a path below `/proc` may be a pipe by now."""
-    try:
-        return files.open_to_read(path)
-    except files.SpecialFileError:
-        pass
-    except PermissionError:
-        if not path.startswith(_PROCESSES):  # otherwise the path may now belong to another user's process
-            raise
-    raise FileNotFoundError(f"{path} is no longer the file in which the value was stored")
+    sink.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
+    sink.write(_FOOTER.pack(pickle_bytes, len(buffers), _MAGIC))
 
 
 def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
@@ -354,165 +271,84 @@ def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bo
     return False
 
 
-def _content(
-    file: BinaryIO, offset: int, spans: list[tuple[int, int]], maps: bool
-) -> tuple[mmap.mmap | bytearray, int]:
-    """The part of a file that contains the given ranges, and its offset."""
-    begin = spans[0][0]
-    end = spans[-1][1]
-    if maps and end - begin >= _MAP_BYTES:
+def read_value(path: str) -> tuple[Any, bool]:
+    """Load a value, and return whether it has mapped buffers. FileNotFoundError: it is no longer there. Blocks while it
+    reads the pickle. May run user code.
+    """
+    fetch = fetchers.get(path)
+    if fetch is not None:
+        return fetch(), False
+    with files.open_to_read(path) as file:
+        end = file.seek(0, os.SEEK_END) - _FOOTER.size
+        file.seek(max(0, end))
+        footer = file.read(_FOOTER.size)
+        if len(footer) < _FOOTER.size or not footer.endswith(_MAGIC):
+            raise FileNotFoundError(f"{path} no longer holds the value that was stored there")
+        pickle_bytes, count, _ = _FOOTER.unpack(footer)
+        file.seek(end - 8 * count)
+        sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
+        spans = []
+        position = pickle_bytes
+        for size in sizes:
+            begin = position + -position % _ALIGNMENT_BYTES
+            position = begin + size
+            spans.append((begin, position))
+        content: mmap.mmap | bytearray = bytearray()
+        if spans:
+            content = _content(file, spans[0][0], position)
+        view = memoryview(content)
+        file.seek(0)
+        value = load(file, [view[begin:end] for begin, end in spans])
+    return value, not isinstance(content, bytearray)
+
+
+def _content(file: BinaryIO, begin: int, end: int) -> mmap.mmap | bytearray:
+    """The first bytes of a file, up to `end`; the buffers begin at `begin`."""
+    if end - begin >= _MAP_BYTES:
         import mmap  # few values are so large
 
-        try:
-            return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset
-        except OSError:  # the file system has no mappings, or no descriptor is left
-            pass
-    file.seek(begin)
-    content = bytearray(end - begin)
-    if file.readinto(content) != len(content):  # type: ignore[attr-defined]  # a buffered reader has it
-        raise FileNotFoundError(f"{file.name} no longer holds the value that was stored there: it was cut")
-    return content, begin
+        with contextlib.suppress(OSError):  # the file system has no mappings, or no descriptor is left
+            return mmap.mmap(file.fileno(), end, access=mmap.ACCESS_COPY)
+    content = bytearray(end)
+    file.seek(0)
+    file.readinto(content)  # type: ignore[attr-defined]  # a buffered reader has it
+    return content
 
 
-def _aligned(offset: int, to_bytes: int) -> int:
-    return -(-offset // to_bytes) * to_bytes
+def store(value: Any, path: str, what: str) -> None:
+    """Store a value in a file of this user alone. The directory must exist. Blocks while it writes."""
+    with files.new_file(path, files.BLOB_MODE) as file:
+        _write_value(_Sink(file), value, what, dump)
 
 
-class _OpenFile:
-    """An open file of values."""
-
-    def __init__(self, descriptor: int, path: str, name: str = ""):
-        self.path = path
-        self._name = name
-        self._descriptor = descriptor
-        self._end = 0
-
-    def append(self, value: Any, what: str, most_bytes: float = math.inf) -> ObjectRef:
-        """Append a value, unless the file would become larger than `most_bytes`. After an error, it is as before."""
-        offset = _aligned(self._end, _MAP_STEP_BYTES)
-        token, self._end = write_value(self._descriptor, offset, value, what, most_bytes=most_bytes - offset)
-        return ObjectRef(self.path, offset, token)
-
-    def close(self) -> None:
-        """Close the file, and remove its name."""
-        os.close(self._descriptor)
-        if self._name:
-            with contextlib.suppress(OSError):
-                os.unlink(self._name)
-                os.rmdir(os.path.dirname(self._name))
-
-
-class ValueFile:
-    """Any number of stored values, which exist as long as this object and this process. Thread-safe.
-
-    On Linux, they lie in anonymous memory, as long as `memory_bytes` is enough; the others in a file on disk. The
-    system frees both when this process ends. Elsewhere, `close` or the end of the interpreter removes the file.
+class ValueDirectory:
+    """Any number of stored values in a directory of their own, which goes with `close`, with this object, or with the
+    interpreter. Thread-safe. `elsewhere` says what to do if it is full.
     """
 
-    def __init__(self, directory: str, elsewhere: str, memory_bytes: int = 0):
-        self._directory = directory
+    def __init__(self, path: str, elsewhere: str):
+        self._path = path
         self._elsewhere = elsewhere
-        self._memory_bytes = memory_bytes
-        self._lock = threading.Lock()
-        self._memory = _open_memory() if memory_bytes > 0 else None
-        self._disk: _OpenFile | None = None
-        self._opened = [self._memory] if self._memory is not None else []
-        self._finalizer = weakref.finalize(self, only_here(_release), self._opened)
+        self.close = weakref.finalize(self, only_here(files.discard_tree), path)
 
-    def put(self, value: Any, what: str = "the value") -> ObjectRef:
-        """Store any value, and return its handle. Blocks while it writes."""
-        with self._lock:
-            return self._add_to_memory(value, what) or self._add_to_disk(value, what)
-
-    def close(self) -> None:
-        """Free all values; may be repeated."""
-        self._finalizer()
-
-    def _add_to_memory(self, value: Any, what: str) -> ObjectRef | None:
-        """Store a value in anonymous memory; None if there is none, or too little."""
-        if self._memory is None:
-            return None
+    def put(self, value: Any, what: str = "the value") -> Ref:
+        """Store any value. Blocks while it writes."""
+        path = os.path.join(self._path, f"{os.urandom(8).hex()}.pkl")
         try:
-            return self._memory.append(value, what, self._memory_bytes)
-        except OSError:
-            return None
-
-    def _add_to_disk(self, value: Any, what: str) -> ObjectRef:
-        if self._disk is None:
-            self._disk = _open_in(self._directory)
-            self._opened.append(self._disk)
-        try:
-            return self._disk.append(value, what)
+            files.make_directory(self._path, 0o700)
+            store(value, path, what)
         except OSError as error:
-            text = f"{what} cannot be stored in {self._directory} ({error.strerror}); {self._elsewhere}"
+            text = f"{what} cannot be stored in {self._path} ({error.strerror}); {self._elsewhere}"
             raise OSError(error.errno, text) from error
-
-
-def _open_memory() -> _OpenFile | None:
-    """Create a file in anonymous memory; None if that does not work here."""
-    if sys.platform != "linux" or not hasattr(os, "memfd_create"):
-        return None
-    try:
-        descriptor = os.memfd_create("minitune-values")
-    except OSError:
-        return None
-    path = _path_without_name(descriptor)
-    if path is not None:
-        return _OpenFile(descriptor, path)
-    os.close(descriptor)
-    return None
-
-
-def _open_in(directory: str, has_name: bool = False) -> _OpenFile:
-    """Create a file in `directory`, with a name if it cannot be opened without."""
-    files.make_directory(directory, 0o700)
-    path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
-    if sys.platform != "linux" or has_name:
-        return _OpenFile(descriptor, path, name=path)
-    os.unlink(path)
-    with contextlib.suppress(OSError):
-        os.rmdir(directory)
-    nameless = _path_without_name(descriptor)
-    if nameless is not None:
-        return _OpenFile(descriptor, nameless)
-    os.close(descriptor)
-    return _open_in(directory, has_name=True)
-
-
-def _path_without_name(descriptor: int) -> str | None:
-    """The path by which other processes can open a file of this process that has no name; None if they cannot."""
-    path = f"{_PROCESSES}{os.getpid()}/fd/{descriptor}"
-    try:
-        os.close(os.open(path, os.O_RDONLY))
-        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else other processes may not open its descriptors
-            return path
-    except OSError:  # the file system does not keep a file without a name
-        pass
-    return None
-
-
-def _release(opened: list[_OpenFile]) -> None:
-    while opened:
-        opened.pop().close()
-
-
-def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> ObjectRef:
-    """Pickle `value` to a file of this user alone, and return its handle. Blocks while it writes.
-
-    Large buffers are not copied. The directory must exist.
-    """
-    target = os.path.abspath(path)
-    with files.new_file(target, files.BLOB_MODE) as file:
-        token, _ = write_value(file.fileno(), 0, value, what)
-    return ObjectRef(target, token=token)
+        return Ref(path)
 
 
 # -- values of a run ---------------------------------------------------------------------------------------------------
 class ObjectStore:
     """The values of a run that are too large for its journal, in files named by the checksum of their content.
 
-    Equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file.
+    Equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file. The checksum
+    of an object that many trials share is worked out once: no one may change it during the run.
 
     The background sync of the journal first syncs the files that its records name, which may take a second. After a
     power cut before that, the journal may name a file that is not whole: a load finds that, and `journal.repair` gives
@@ -522,70 +358,126 @@ class ObjectStore:
     def __init__(self, directory: str):
         self.directory = directory
         self._unsynced: list[str] = []
+        # By its id, an object that trials share, which stays alive here; and by name, the same objects.
+        self._shared: dict[int, tuple[Any, Stored]] = {}
         self._loaded: dict[str, Any] = {}
-        self._sizes: set[int] = set()  # approximate sizes of the stored values
         self._whole: set[str] = set()  # names of values whose files are whole
+        self._taken_in: dict[str, Stored] = {}  # by the path of a value of `put`
 
     @classmethod
-    def to_read(cls, directory: str) -> ObjectStore:
-        """The store of a directory for reading."""
-        store = _stores.get(directory)
-        if store is None:
-            store = cls(directory)
-            _stores[directory] = store
-        return store
+    def of(cls, directory: str) -> ObjectStore:
+        """The store of a directory: one for all readers and writers of a process."""
+        found = _stores.get(directory)
+        if found is None:
+            found = cls(directory)
+            _stores[directory] = found
+        return found
 
-    def put(self, value: Any, text: str, about_bytes: int) -> ObjectRef:
-        """Store a value for a later process, and return a reference that stands for it. Blocks."""
-        # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
-        if about_bytes in self._sizes:
-            digest = _sha256()
-            size_bytes = digest_value(value, text, dump_for_later, digest)
-            stored = self._ref(digest, size_bytes, text)
-            if self._has(stored):  # computing the checksum is cheaper than writing the value again
-                return stored
-        self._sizes.add(about_bytes)
-        return self._write(value, text)
+    def put(self, value: Any, text: str, is_shared: bool = False) -> Stored:
+        """Store a value for a later process, and return what stands for it. Blocks. `text` is shown in its place. If it
+        `is_shared`, this object is known from now on.
+        """
+        stored = self.known(value)
+        if stored is None or not self._has(stored):
+            stored = self._write(value, text)
+        if is_shared:
+            self._share(value, stored)
+        return stored
 
-    def _write(self, value: Any, text: str) -> ObjectRef:
-        if not os.path.isdir(self.directory):
+    def take_in(self, path: str) -> Stored | None:
+        """Copy the file of a value of `put` into the store: the run outlives the process that has put it. None if it
+        is a file of the run itself, or gone. Blocks.
+        """
+        directory, name = os.path.split(path)
+        if directory == self.directory:
+            return Stored(name.removesuffix(".pkl"), "", os.path.getsize(path))
+        if path.startswith(os.path.dirname(self.directory) + os.sep):
+            return None
+        if path not in self._taken_in:
             files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
+            temporary = os.path.join(self.directory, files.temporary_name())
+            try:
+                files.link_or_copy(path, temporary)
+                stored = Stored(_digest_of(temporary), "", os.path.getsize(temporary))
+                self._keep(temporary, stored)
+            except FileNotFoundError:
+                return None
+            finally:
+                files.remove_file(temporary)
+            self._taken_in[path] = stored
+        return self._taken_in[path]
+
+    def known(self, value: Any) -> Stored | None:
+        """What stands for a shared object, without a look at its content; None if it is not known."""
+        _, stored = self._shared.get(id(value), (None, None))
+        return stored
+
+    def look_up(self, value: Any, text: str) -> Stored:
+        """What would stand for a value of a configuration. Nothing is written. Blocks. If it is stored already, `load`
+        returns this object, and the value is not read again.
+        """
+        digest = _sha256()
+        sink = _Sink(None, digest)
+        _write_value(sink, value, text, dump_for_later)
+        stored = Stored(digest.hexdigest(), text, sink.size_bytes)
+        if self._has(stored):
+            self._share(value, stored)
+        return stored
+
+    def in_message(self, tree: Any) -> Any:
+        """A configuration as it is sent to a worker of this machine, which reads known objects from their files."""
+        if not self._shared:
+            return tree
+        stored = self.known(tree)
+        if stored is not None:
+            return _InMessage(self.path_of(stored.name))
+        if type(tree) is dict:
+            return {key: self.in_message(member) for key, member in tree.items()}
+        if type(tree) in (list, tuple):
+            return type(tree)(map(self.in_message, tree))
+        return tree
+
+    def _share(self, value: Any, stored: Stored) -> None:
+        self._shared[id(value)] = value, stored
+        self._loaded.setdefault(stored.name, value)
+
+    def _write(self, value: Any, text: str) -> Stored:
+        files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
         temporary = os.path.join(self.directory, files.temporary_name())
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
         try:
             digest = _sha256()
-            _, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
-            stored = self._ref(digest, size_bytes, text)
-            if self._has(stored):
-                files.remove_file(temporary)
-            else:
-                os.replace(temporary, stored.path)
-                self._unsynced.append(stored.path)  # only now, because another thread may sync at any time
-                self._whole.add(stored.token)
-        except BaseException:
-            files.remove_file(temporary)
-            raise
+            with open(descriptor, "wb") as file:
+                sink = _Sink(file, digest)
+                _write_value(sink, value, text, dump_for_later)
+            stored = Stored(digest.hexdigest(), text, sink.size_bytes)
+            self._keep(temporary, stored)
         finally:
-            os.close(descriptor)
+            files.remove_file(temporary)
         return stored
 
-    def _ref(self, digest: Any, size_bytes: int, text: str) -> ObjectRef:
-        name = digest.hexdigest()
-        return ObjectRef(self._path(name), token=name, size_bytes=size_bytes, shown=text)
+    def _keep(self, temporary: str, stored: Stored) -> None:
+        """Give a whole file its name, unless there is such a file."""
+        if not self._has(stored):
+            path = self.path_of(stored.name)
+            os.replace(temporary, path)
+            self._unsynced.append(path)  # only now, because another thread may sync at any time
+            self._whole.add(stored.name)
 
-    def _has(self, stored: ObjectRef) -> bool:
+    def _has(self, stored: Stored) -> bool:
         """Whether the file of a value is there and whole."""
+        path = self.path_of(stored.name)
         try:
-            if os.path.getsize(stored.path) != stored.size_bytes:
+            if os.path.getsize(path) != stored.size_bytes:
                 return False
-            if stored.token in self._whole:
+            if stored.name in self._whole:
                 return True
-            if digest_of(stored.path, _sha256()) != stored.token:
+            if _digest_of(path) != stored.name:
                 return False
         except OSError:
             return False
-        self._whole.add(stored.token)
-        self._unsynced.append(stored.path)  # the earlier driver may have been killed before its sync
+        self._whole.add(stored.name)
+        self._unsynced.append(path)  # the earlier driver may have been killed before its sync
         return True
 
     def sync(self) -> None:
@@ -600,41 +492,37 @@ class ObjectStore:
         files.sync_directory(self.directory)
         del self._unsynced[: len(synced)]
 
-    def load(self, name: str, keep: bool = False) -> Any:
-        """Unpickle the value stored under `name`. Blocks. Check first who wrote the file (`lock.check_trusted`).
-
-        With `keep`, the next call returns the same object.
+    def load(self, stored: Stored, is_shared: bool = False) -> Any:
+        """Unpickle a stored value. Blocks. Check first who wrote the file (`lock.check_trusted`). If it `is_shared`,
+        the next call returns the same object.
 
         Raises:
             ObjectLostError: If the file is missing or does not match the checksum.
         """
-        if name not in self._loaded:
-            value = self._read(name)
-            if not keep:
-                return value
-            self._loaded[name] = value
-        return self._loaded[name]
-
-    def _read(self, name: str) -> Any:
-        self.check(name)
-        return read_value(ObjectRef(self._path(name)), maps=False)[0]
+        if stored.name in self._loaded:
+            return self._loaded[stored.name]
+        self.check(stored.name)
+        value = read_value(self.path_of(stored.name))[0]
+        if is_shared:
+            self._share(value, stored)
+        return value
 
     def check(self, name: str) -> None:
         """Check that the file of a value is whole; otherwise raise ObjectLostError. Blocks while it reads the file."""
-        path = self._path(name)
+        path = self.path_of(name)
         try:
-            is_whole = digest_of(path, _sha256()) == name
+            is_whole = _digest_of(path) == name
         except OSError as error:
             raise ObjectLostError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
         if not is_whole:
             raise ObjectLostError(f"{path} is damaged: its content has another checksum than its name says")
 
-    def holds_code(self, name: str) -> bool:
-        """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
-        with files.open_to_read(self._path(name)) as file:
-            return holds_code(file.read())
+    def content(self, stored: Stored) -> bytes:
+        """The file of a stored value. Blocks while it reads."""
+        return files.read_bytes(self.path_of(stored.name))
 
-    def _path(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
+        """The path of a stored value. ValueError: the name is no checksum."""
         return os.path.join(self.directory, f"{check_object_name(name)}.pkl")
 
 
@@ -648,6 +536,15 @@ def check_object_name(name: str) -> str:
 def holds_code(pickled: bytes) -> bool:
     """Whether a pickle contains code, whose format differs between Python versions."""
     return b"cloudpickle" in pickled
+
+
+def _digest_of(path: str) -> str:
+    """The sha256 of a file. Blocks."""
+    digest = _sha256()
+    with files.open_to_read(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return str(digest.hexdigest())
 
 
 def _sha256() -> Any:

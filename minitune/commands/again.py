@@ -23,7 +23,7 @@ from typing import Any
 
 from minitune import runtime
 from minitune.base.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
-from minitune.base.shared_values import ObjectRef, hold
+from minitune.base.shared_values import Held, hold
 from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
@@ -201,7 +201,7 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
 class _Rerun:
     """Runs one trial on the calling thread. It is the trial's host, too: a report is shown where it is made."""
 
-    trainable: ObjectRef
+    trainable: Held
     source: Story
     trial: Trial
     start: StartPoint

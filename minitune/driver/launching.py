@@ -179,11 +179,11 @@ class Launcher:
             directory,
             self._state.settings.run_name,
             trial.seed,
-            trial.recorded_config,
+            self._recorder.journal.objects.in_message(trial.current_config),
             trial.attempt.number,
             trial.next_checkpoint,
             trial.num_failures,
-            self._workers_write and trial.recorded_config is trial.current_config,
+            self._workers_write,
         )
         args = (info.fields(),)
         actor_id = trial.attempt.actor_id

@@ -302,7 +302,7 @@ class Outcomes:
         # Pinned first: the trial may release the same checkpoint, and then nothing else would keep it.
         self.recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
-        recorded_config = self.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
+        self.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
         trial.inherited = inherited
         running = self.state.running.get(trial.attempt.actor_id)
         if running is not None:
@@ -310,7 +310,6 @@ class Outcomes:
             self.let_go(running)
             self.take(trial, Transition.PAUSE, f"exploits {donor.name}")
         trial.set_config(config)
-        trial.recorded_config = recorded_config
         drawn = trial.evaluated_params
         present = {path: value_at_text(config, path, value) for path, value in drawn.items()}
         if any(value is not drawn[path] for path, value in present.items()):

@@ -34,7 +34,7 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
-    from minitune.base.shared_values import ObjectRef
+    from minitune.base.shared_values import Held
     from minitune.executors.trial_executor import TrialExecutor
     from minitune.record.run_files import RecordedTuner
 
@@ -245,10 +245,10 @@ def before_any_run(plugin: Any) -> Any:
     return plugin if isinstance(before, Exception) else before
 
 
-def _checked(value: Any) -> ObjectRef:
+def _checked(value: Any) -> Held:
     """A reference without a value, after checking that the value can be sent to workers."""
     from minitune.base.pickling import require_picklable
-    from minitune.base.shared_values import ObjectRef
+    from minitune.base.shared_values import Held
 
     require_picklable(value, "a value that is bound to the trainable")
-    return ObjectRef("")
+    return Held("")

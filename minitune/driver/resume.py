@@ -13,13 +13,13 @@ import logging
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.files import local_path
 from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import ObjectStore
 from minitune.base.snapshots import CALLBACKS, STOPPER
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.driver import Driver, base_seed, open_run_of, run_record
@@ -37,11 +37,9 @@ from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
-from minitune.record.run_files import dump_trainable, load_param_space, load_tuner_file, offer, write_trainable_file
+from minitune.record.run_files import comparable_space, dump_trainable, offer, recorded_space, write_trainable_file
 from minitune.result import flatten
 from minitune.space.difference import differences
-from minitune.space.domains import Categorical
-from minitune.space.tree import is_plain
 from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
@@ -121,10 +119,11 @@ class ResumedDriver(Driver):
         # Before a file of the run is unpickled here.
         check_own_directory(run.path)
         check_trusted(run.path)
+        objects = ObjectStore.of(run.objects)  # it stays until the journal has it: equal large values are not loaded
         offer(plan)  # as in `Driver.open`
         trainable = dump_trainable(*plan.bare_trainable())
         if has_other_space is None:
-            changes = _changes(plan, run)
+            changes = _changes(plan, run, objects)
             has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
@@ -190,7 +189,6 @@ class ResumedDriver(Driver):
         for trial in state.unfinished.values():
             if trial.inherited is not None:
                 recorder.pin(trial.inherited.donor, trial.inherited.record)
-        renew_references(opened.run, state.trials, self.plan.experiment.param_space)
         for trial in state.trials:
             recorder.adopt(trial)
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
@@ -245,10 +243,12 @@ def check_description(run: RunDirectory, before: RunDescription, now: RunDescrip
 
 
 # -- another search space --------------------------------------------------------------------------------------------
-def _changes(plan: Plan, run: RunDirectory) -> list[str]:
+def _changes(plan: Plan, run: RunDirectory, objects: ObjectStore) -> list[str]:
     """The differences between the plan's space and the recorded one; empty if that cannot be read."""
-    recorded = load_param_space(run)
-    return [] if recorded is None else differences(recorded, plan.experiment.param_space)
+    recorded = recorded_space(run)
+    if recorded is None:
+        return []
+    return differences(recorded, comparable_space(plan.experiment.param_space, objects))
 
 
 def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
@@ -259,46 +259,6 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
         run.path,
         "; ".join(changes),
     )
-
-
-# -- references of put -------------------------------------------------------------------------------------------------
-def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> None:
-    """Replace the references in the configurations of unfinished trials by those of `space` at the same path.
-
-    If the spaces have different numbers of references, nothing is replaced. TuneError if the recorded space cannot be
-    read and `space` has references.
-    """
-    new = list(_references(space))
-    old = list(_references(load_tuner_file(run).param_space)) if new else []
-    if old == new or len(old) != len(new):
-        return
-    successors = dict(zip(old, new, strict=True))
-    for trial in trials:
-        if not trial.is_finished():
-            trial.set_config(_renewed(trial.current_config, successors))
-
-
-def _references(space: Any) -> Iterator[ObjectRef]:
-    if isinstance(space, ObjectRef):
-        yield space
-    elif isinstance(space, Mapping):
-        for key in sorted(space, key=str):
-            yield from _references(space[key])
-    elif isinstance(space, (list, tuple)) and not is_plain(space):
-        for member in space:
-            yield from _references(member)
-    elif isinstance(space, Categorical):
-        yield from _references(list(space.categories))
-
-
-def _renewed(value: Any, successors: Mapping[ObjectRef, ObjectRef]) -> Any:
-    if isinstance(value, ObjectRef):
-        return successors.get(value, value)
-    if type(value) is dict:
-        return {key: _renewed(member, successors) for key, member in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_renewed(member, successors) for member in value)
-    return value
 
 
 # -- which run to resume ---------------------------------------------------------------------------------------------
@@ -337,7 +297,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     if found:
         is_unfinished, _, _, path = max(found)
         run = RunDirectory(path)
-        changes = _changes(plan, run)
+        changes = _changes(plan, run, ObjectStore.of(run.objects))
         if changes and is_unfinished and not shared_variable(RESUME_FORCE):
             raise TuneError(
                 "\n  ".join([f"the search space differs from that of the run in {path}:", *changes])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitune.base.read_only import ReadOnlyList
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import Handle, Held
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.completed_result import text_of_config
@@ -51,7 +51,7 @@ class RunSettings(NamedTuple):
     """
 
     run_name: str = ""
-    trainable: ObjectRef = ObjectRef("")
+    trainable: Handle = Held("")
     checkpoints: CheckpointConfig = CheckpointConfig()
     saves: bool = False
     metric: Metric = None
@@ -156,11 +156,7 @@ class RunningTrial:
     @functools.cached_property
     def config_text(self) -> str | None:
         """The configuration of the attempt as JSON; see `text_of_config`."""
-        trial = self.trial
-        config = trial.attempt.config
-        if config is trial.current_config:
-            config = trial.recorded_config  # short texts in place of large values
-        return text_of_config(config)
+        return text_of_config(self.trial.attempt.config)
 
 
 class WaitingTrials:

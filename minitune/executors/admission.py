@@ -16,7 +16,7 @@ from minitune.actor.loop import Loop
 from minitune.base import clock as clocks
 from minitune.base.clock import Clock
 from minitune.base.forks import Origin, only_here
-from minitune.base.shared_values import ObjectRef, forget, hold
+from minitune.base.shared_values import Handle, Held, hold, let_go
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger
 from minitune.executors.trial_executor import CallReturned, Event, Exited
@@ -38,9 +38,9 @@ class Admission(Generic[_Actor, _Parked]):
         self._ledger = ledger
         self._actors: dict[str, _Actor] = {}
         self._parked: dict[tuple[Any, ...], list[_Parked]] = {}
-        self._held: list[ObjectRef] = []
+        self._held: list[Held] = []
 
-    def share(self, value: Any) -> ObjectRef:
+    def share(self, value: Any) -> Handle:
         """Keep `value` in this process by reference, even if it cannot be pickled: a debugger shows the user's own."""
         ref = hold(value)
         self._held.append(ref)
@@ -65,7 +65,7 @@ class Admission(Generic[_Actor, _Parked]):
     def _drop_held(self) -> None:
         """Drop the shared values, or a trainable in a reference cycle keeps the user's data in memory."""
         for ref in self._held:
-            forget(ref)
+            let_go(ref)
 
     def _park(self, reuse_key: str | None, request: Resources, parked: _Parked) -> None:
         """Keep what served an actor with this key and request."""

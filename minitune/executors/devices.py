@@ -165,11 +165,6 @@ def free_memory_bytes() -> int:
     return max(0, min([memory()[1], *rests]))
 
 
-def memory_for_values() -> int:
-    """How much memory stored values may take: a quarter of the free one."""
-    return free_memory_bytes() // 4
-
-
 def _cached_bytes(cgroup: str) -> int:
     """The part of a cgroup's memory that holds files and that the kernel can free at once."""
     for line in read_text(os.path.join(cgroup, "memory.stat")).splitlines():

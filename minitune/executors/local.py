@@ -21,15 +21,15 @@ from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset,
 from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
-from minitune.base.files import OWN_DIRECTORY_MODE
+from minitune.base.files import OWN_DIRECTORY_MODE, remove_file
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.preload import first_imports
 from minitune.base.script import script_here
 from minitune.base.settings import ORIG_WORKING_DIR, number_setting
-from minitune.base.shared_values import ObjectRef, ValueFile, preload, read_value
+from minitune.base.shared_values import Ref, ValueDirectory, read_value
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor, ledger_of
-from minitune.executors.devices import Machine, memory_for_values
+from minitune.executors.devices import Machine
 from minitune.executors.trial_executor import ActorSpec, CallRaised, Event, Exited, Started
 from minitune.resources import CPU, Allocation
 
@@ -56,13 +56,13 @@ class Actor:
 
     spec: ActorSpec
     allocation: Allocation
-    factory_file: ValueFile | None = None
+    factory_file: Ref | None = None
     remote: RemoteActor = field(init=False)
 
     def remove_file(self) -> None:
         """Remove the factory's file, which no worker needs any more."""
         if self.factory_file is not None:
-            self.factory_file.close()
+            remove_file(self.factory_file.path)
 
 
 class _Packer:
@@ -70,15 +70,16 @@ class _Packer:
 
     def __init__(self, directory: Callable[[], str]):
         self._directory = directory
-        self._values: ValueFile | None = None  # until the first value is stored
+        self._values: ValueDirectory | None = None  # until the first value is stored
         # The last factory and allocation, and their pickle if that is small.
         self._packed: tuple[object, object, bytes | None] = (None, None, None)
 
-    def store(self, value: Any) -> ObjectRef:
-        """Store a value in the file that holds all shared values, whose large buffers workers map."""
+    def store(self, value: Any, what: str = "the value") -> Ref:
+        """Store a value in the directory of all shared values, whose large buffers workers map."""
         if self._values is None:
-            self._values = self._new_file()
-        return self._values.put(value)
+            directory = os.path.join(self._directory(), "shared")
+            self._values = ValueDirectory(directory, "choose a storage_path with more space")
+        return self._values.put(value, what)
 
     def pack(self, actor: Actor) -> tuple[bytes, bytes]:
         factory = actor.spec.factory
@@ -92,18 +93,13 @@ class _Packer:
         packed = self._packed[2]
         if packed is not None and packed_args is not None:
             return packed, packed_args
-        actor.factory_file = self._new_file()
-        kept = actor.factory_file.put((factory, args, allocation), "the factory")
-        return dumps(functools.partial(_make_from_file, kept), "the factory"), b""
+        actor.factory_file = self.store((factory, args, allocation), "the factory")
+        return dumps(functools.partial(_make_from_file, actor.factory_file), "the factory"), b""
 
     def close(self) -> None:
         if self._values is not None:
             self._values.close()
             self._values = None
-
-    def _new_file(self) -> ValueFile:
-        directory = os.path.join(self._directory(), "shared")
-        return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
 
 
 class _Workplaces:
@@ -183,11 +179,11 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     # -- resources and values ----------------------------------------------------------------------------------
 
-    def share(self, value: Any) -> ObjectRef:
-        """Store `value` in a file: workers map its large buffers; the rest is preloaded with `preload`."""
+    def share(self, value: Any) -> Ref:
+        """Store `value` in a file: workers map its large buffers; the rest is preloaded with `Ref.preload`."""
         handle = self._packer.store(value)
         if self._preloads:
-            self._launcher.preload(dumps(functools.partial(preload, handle, first_imports(value)), "the handle"))
+            self._launcher.preload(dumps(functools.partial(handle.preload, first_imports(value)), "the handle"))
         return handle
 
     # -- actors --------------------------------------------------------------------------------------------------
@@ -369,8 +365,8 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
     return error
 
 
-def _make_from_file(kept: ObjectRef, host: Any) -> Any:
-    factory, args, allocation = read_value(kept)[0]
+def _make_from_file(kept: Ref, host: Any) -> Any:
+    factory, args, allocation = read_value(kept.path)[0]
     return factory(host, *args, allocation=allocation)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import Handle
 from minitune.base.text import warn_once
 from minitune.error import TuneError
 from minitune.executors.admission import Admission, idle
@@ -98,7 +98,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         super().forget(waiter)
         self._executor.forget(waiter)
 
-    def share(self, value: Any) -> ObjectRef:
+    def share(self, value: Any) -> Handle:
         """See `TrialExecutor.share`."""
         return self._executor.share(value)
 

@@ -34,7 +34,7 @@ from minitune.base import shared_values
 from minitune.base.files import search_path, working_directory
 from minitune.base.pickling import dumps
 from minitune.base.settings import number_setting
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import Held
 from minitune.error import HINT, RemoteError
 from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
@@ -129,16 +129,16 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
 
     # -- actors --------------------------------------------------------------------------------------------------
 
-    def share(self, value: Any) -> ObjectRef:
+    def share(self, value: Any) -> Held:
         """See `TrialExecutor.share`. The value goes into Ray's object store."""
         return self._values.share(value)
 
     def start(self, spec: ActorSpec) -> None:
         """The actor may have to wait in Ray's queue for room."""
         self._check_open()
-        with shared_values.noting() as refs:
+        with shared_values.noting() as paths:
             actor = ActorOnCluster(spec)
-        actor.values = self._values.for_actor(refs)
+        actor.values = self._values.for_actor(paths)
         # Nothing after this raises, so a refused start has nothing to undo.
         self._room.acquire(spec.actor_id, spec.request)
         self._actors[spec.actor_id] = actor

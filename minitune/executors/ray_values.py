@@ -13,7 +13,7 @@ from typing import Any
 
 from minitune.base import shared_values
 from minitune.base.pickling import require_picklable
-from minitune.base.shared_values import ObjectRef, read_value
+from minitune.base.shared_values import Held, read_value
 
 
 class RayValues:
@@ -21,13 +21,13 @@ class RayValues:
 
     def __init__(self, ray: Any):
         self._ray = ray
-        self._from_files: dict[str, Any] = {}  # by token
+        self._from_files: dict[str, Any] = {}  # by path
         self._of_all: dict[str, Any] = {}  # those that any actor may need, some of them from files
 
-    def share(self, value: Any) -> ObjectRef:
+    def share(self, value: Any) -> Held:
         """Trials on a node share the memory of its large buffers, so arrays are read-only there."""
         token = os.urandom(8).hex()
-        with shared_values.noting() as refs:
+        with shared_values.noting() as paths:
             try:
                 reference = self._ray.put(value)
                 self._of_all[token] = reference
@@ -35,20 +35,20 @@ class RayValues:
                 require_picklable(value, "the value")  # names the part that is the cause
                 raise
         shared_values.fetchers[token] = functools.partial(self._ray.get, reference)
-        self._of_all.update(self._put(refs))
-        return ObjectRef("", token=token)
+        self._of_all.update(self._put(paths))
+        return Held(token)
 
-    def for_actor(self, refs: list[ObjectRef]) -> list[tuple[str, Any]]:
-        """Token and Ray's reference of each value that an actor with these handles may need."""
-        return [*self._of_all.items(), *self._put(refs)]
+    def for_actor(self, paths: list[str]) -> list[tuple[str, Any]]:
+        """Token or path, and Ray's reference of each value that an actor with these files may need."""
+        return [*self._of_all.items(), *self._put(paths)]
 
-    def _put(self, refs: list[ObjectRef]) -> Iterator[tuple[str, Any]]:
-        for ref in refs:
-            if ref.token not in self._from_files:
+    def _put(self, paths: list[str]) -> Iterator[tuple[str, Any]]:
+        for path in paths:
+            if path not in self._from_files:
                 with suppress(FileNotFoundError):  # a task that asks for the value gets the error
-                    self._from_files[ref.token] = self._ray.put(read_value(ref)[0])
-            if ref.token in self._from_files:
-                yield ref.token, self._from_files[ref.token]
+                    self._from_files[path] = self._ray.put(read_value(path)[0])
+            if path in self._from_files:
+                yield path, self._from_files[path]
 
     def close(self) -> None:
         """Let Ray free the values."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.base.clock import Clock
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import Handle
 from minitune.resources import Resources
 
 # from lower layers
@@ -69,7 +69,7 @@ class TrialExecutor(Protocol):
         """The total and the free amounts, by resource name."""
         ...
 
-    def share(self, value: Any) -> ObjectRef:
+    def share(self, value: Any) -> Handle:
         """Store `value` once for all actors of this executor.
 
         Large buffers may be private to each `get` of the handle; other values are loaded at most once per process.

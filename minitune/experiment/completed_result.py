@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from minitune.base.json_text import MAX_DEPTH, json_chunks, keeps_types, try_chunks
+from minitune.base.json_text import MAX_DEPTH, json_chunks, keeps_types, shortened, try_chunks
 from minitune.result import CONFIG, EXPERIMENT_TAG, complete
 
 _MARK = os.urandom(16).hex()  # in no text of a user
@@ -71,7 +71,7 @@ def text_of_config(config: dict[str, Any]) -> str | None:
     if type(config) is not dict:
         return None
     try:
-        text = "".join(try_chunks(config, 0))
+        text = "".join(try_chunks(shortened(config), 0))
     except Exception:  # NaN, infinities, or any error of an object in the configuration
         return None
     # So many brackets may be so deep that a reader refuses them; then deep values become text.

@@ -194,7 +194,6 @@ class Trial:
         "number",
         "phase",
         "progress",
-        "recorded_config",
         "repeats",
         "resources",
         "seed",
@@ -404,9 +403,6 @@ class Trial:
         if isinstance(config, ReadOnlyDict):  # that of a trial, which may be changed elsewhere
             config = dict(config)
         self.current_config: dict[str, Any] = config
-        self.recorded_config: dict[str, Any] = config
-        """The configuration as it is recorded and sent to workers: an `ObjectRef` is in place of each large value.
-        It is the configuration itself if it has no large values, or they have not been stored."""
 
     def set_repeats(self, repeats: Repeat | None) -> None:
         """Let it repeat another trial, which no scheduler hears of. Its search may know it, or not."""

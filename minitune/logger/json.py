@@ -35,7 +35,7 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.open(trial.trial_id, path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
-        if self._leaves_parameters and trial.recorded_config is trial.current_config:
+        if self._leaves_parameters:
             return
         try:
             self.update_config(trial, trial.current_config)
@@ -47,8 +47,8 @@ class JsonLoggerCallback(LoggerCallback):
         if type(result) is CompletedResult and result.text is not None:
             line = result.text.line
         else:
-            if trial.recorded_config is not trial.current_config:  # keep large values out of each line
-                result = {**result, CONFIG: trial.recorded_config}
+            if CONFIG in result:  # large values stay out of each line
+                result = {**result, CONFIG: json_text.shortened(dict(result[CONFIG]))}
             line = f"{json_text.dumps(result)}\n"
         data = line.encode("ascii")
         try:
@@ -68,15 +68,11 @@ class JsonLoggerCallback(LoggerCallback):
 
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
         """Write the parameter files; see `write_parameters`."""
-        if config is trial.current_config:
-            config = trial.recorded_config
         write_parameters(trial.local_path, config)
 
 
 def leave_parameters(callbacks: Iterable[Callback], *, workers_write: bool) -> bool:
-    """Let the workers write the parameter files, if that makes no difference to them; return whether they do. The
-    loggers still write those of a trial with large values, of which a worker gets no references.
-    """
+    """Let the workers write the parameter files, if that makes no difference to them; return whether they do."""
     loggers = [callback for callback in callbacks if isinstance(callback, JsonLoggerCallback)]
     own = JsonLoggerCallback.update_config
     are_left = workers_write and bool(loggers) and all(type(logger).update_config is own for logger in loggers)

@@ -7,11 +7,11 @@ is `$`::
     {"$":"dict","v":[[key,value],...]}      a dict with keys that are not str, or with the key "$"
     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
+    {"$":"put","number":1,"sha256":...,"size":n}                       an `ObjectRef`; the run has a copy of its file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
-Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. What is nested
-too deeply is a pickle. The characters `{"$":` occur only where a tag begins. Loading an object needs a check of who
-wrote the run.
+Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. A long text is a
+pickle, and so is what is nested too deeply or has too many parts. Only a tag has the characters `{"$":`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ import math
 import os
 import pickle
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.json_text import JSON_TYPES, json_chunks, json_decoder, keeps_types
 from minitune.base.pickling import dumps_small_for_later
-from minitune.base.shared_values import ObjectRef, ObjectStore, check_object_name, holds_code
+from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, check_object_name, holds_code
 from minitune.base.text import ShortRepr, warn_once
 from minitune.error import TuneError
 from minitune.record import records
 
 LARGE_BYTES = 1_000_000
-"""A value that takes more than about this many bytes in a record is stored in a separate file. Not measured: with more,
-each reader of the journal parses it; with less, a run has many files.
+"""A longer text, and longer bytes, are stored in a separate file. Not measured: with more, each reader of the journal
+parses it; with less, a run has many files.
 """
 
 INLINE_LIMIT_BYTES = 64 * 1024
@@ -46,29 +45,14 @@ INLINE_LIMIT_BYTES = 64 * 1024
 TEXT_LIMIT = 200
 """The largest number of characters of an object's text that is recorded with its pickle."""
 
-PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-"""The version of this Python, recorded with each pickle."""
-
 # Values that are nested more deeply are pickled, because JSON parsers and Python's stack have limits.
 _DEPTH_LIMIT = 40
 
-# Larger structures are pickled whole. A small object with many references to itself may expand without end.
-_NODE_LIMIT = 200_000
+PARTS_LIMIT = 50_000
+"""Values with more parts are pickled whole: a small object with many references to itself may expand without end."""
 
-# The types whose values are small, about so many bytes in a record; and the containers whose members are looked at.
-_SMALL = frozenset({int, float, bool, type(None)})
-_ITEM_BYTES = 16
+# The containers whose members are looked at.
 _WALKED = frozenset({dict, list, tuple})
-
-# The approximate size of one element in bytes, by type.
-_SIZED: dict[Any, int] = {
-    **dict.fromkeys((str, bytes, bytearray), 1),
-    **dict.fromkeys((*_WALKED, set, frozenset), _ITEM_BYTES),
-}
-
-# Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together.
-_SHORT = 1_000
-_FEW = 500
 
 _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
     f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
@@ -81,10 +65,12 @@ TAG = "$"
 _TAG_KEY = '"$":'
 _MARK = '{"$":'
 
-# The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
-_STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
+# The tag of a value in a file. A user's dict cannot look like it: its `$` is in a tag.
+_STORED = re.compile(
+    r'\{"\$":(?:"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*"|"put","number":\d+),"sha256":"([0-9a-f]{64})"'
+)
 
-# The records whose objects are kept once loaded, since many trials share them.
+# The records whose objects many trials share.
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 _plain_chunks = json_chunks(separators=(",", ":"))
@@ -93,99 +79,7 @@ _MARK_OF_METRICS = os.urandom(16).hex()  # in no text of a user
 _read_json = json_decoder()
 
 
-# -- large values, and objects that stay pickled -----------------------------------------------------------------------
-
-
-def by_reference(record: Mapping[str, Any], objects: ObjectStore) -> dict[str, Any]:
-    """A record with references in place of its large values, which are stored. Blocks while it writes.
-
-    Texts, bytes, arrays, and containers with very many small values may be large, but never a whole field. OSError: a
-    file cannot be written.
-    """
-    walk = _Lightening(objects)
-    return {field: walk.of(value) for field, value in record.items()}
-
-
-class _Lightening:
-    """Copies a tree with references in place of its large parts. What has none is not copied."""
-
-    def __init__(self, store: ObjectStore):
-        self._store = store
-        self._nodes = 0
-        self._stored: dict[int, ObjectRef] = {}  # by id: the values cannot change during the call
-
-    def of(self, tree: Any) -> Any:
-        self._nodes = 0
-        try:
-            return self._lighten(tree, 0)[0]
-        except _TooComplex:
-            return tree  # it probably refers to itself; `_Tagger` handles this
-
-    def _lighten(self, value: Any, depth: int) -> tuple[Any, int]:
-        """The value with references in place of large parts, and its approximate size in bytes."""
-        weight = weight_of(value)
-        # A whole field stays, because readers look for its members.
-        if type(value) in _WALKED and (weight <= LARGE_BYTES or depth == 0):
-            value, more = self._lighten_members(value, depth)
-            weight += more
-        if weight <= LARGE_BYTES or depth == 0:
-            return value, weight
-        found = self._stored.get(id(value))
-        try:
-            stored = found or self._store.put(value, object_text(value), weight)
-            self._stored[id(value)] = stored
-        except TypeError:  # it cannot be pickled; `_Tagger` logs this
-            return value, weight
-        return stored, _ITEM_BYTES
-
-    def _lighten_members(self, container: Any, depth: int) -> tuple[Any, int]:
-        """The container with references, and what its members add to its weight."""
-        self._nodes += len(container)
-        if _has_only_small(container):
-            return container, 0
-        if depth > _DEPTH_LIMIT or self._nodes > _NODE_LIMIT:
-            raise _TooComplex
-        weight = 0
-        lighter: dict[Any, Any] = {}
-        for key, member in container.items() if type(container) is dict else enumerate(container):
-            light, more = self._lighten(member, depth + 1)
-            weight += more + (len(key) if type(key) is str else 0)
-            if light is not member:
-                lighter[key] = light
-        if not lighter:
-            return container, weight
-        if type(container) is dict:
-            return {**container, **lighter}, weight
-        return type(container)(lighter.get(index, member) for index, member in enumerate(container)), weight
-
-
-def is_small(fields: Mapping[str, Any]) -> bool:
-    """Whether a quick check shows that no value in `fields` is large; False if unclear."""
-    for value in fields.values():
-        if type(value) not in _SMALL and (type(value) is not str or len(value) > _SHORT):
-            return False
-    return len(fields) <= _FEW
-
-
-def is_large(value: Any) -> bool:
-    """Whether a value that holds no other objects is large: no container, or a list or tuple of numbers only."""
-    if weight_of(value) <= LARGE_BYTES or type(value) is dict:
-        return False
-    return type(value) not in _WALKED or _has_only_small(value)
-
-
-def weight_of(value: Any) -> int:
-    """The approximate size of a value in a record, in bytes, without what the members of a container add to it."""
-    kind = type(value)
-    if kind in _SIZED:
-        return len(value) * _SIZED[kind]
-    if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and not value.dtype.hasobject:
-        return int(value.nbytes)
-    return _ITEM_BYTES
-
-
-def _has_only_small(container: Any) -> bool:
-    return _SMALL.issuperset(map(type, container.values() if type(container) is dict else container))
+# -- objects that stay pickled -----------------------------------------------------------------------------------------
 
 
 def object_text(value: Any) -> str:
@@ -215,51 +109,46 @@ class Unrecorded:
 
 @dataclass(frozen=True)
 class Pickled:
-    """An object of a record that is still pickled: reading a journal runs no code.
+    """An object of a record that is still pickled: reading a journal runs no code. A large one is `Stored`.
 
     Attributes:
         python: The Python version that pickled it, such as `3.11`.
-        stored: Otherwise, the object store that has the pickle, and its name there.
     """
 
     text: str
-    python: str
-    size_bytes: int
-    data: bytes = b""
-    stored: tuple[ObjectStore, str] | None = None
+    data: bytes
+    python: str = PYTHON
 
     def __repr__(self) -> str:
         return self.text
 
-    def load(self, keep: bool = False) -> Any:
-        """Unpickle the object. Check first who wrote it (`lock.check_trusted`). For `keep` see `ObjectStore.load`.
 
-        Raises:
-            TuneError: If the object cannot be loaded; the text says why.
-        """
-        if self.python != PYTHON and self._holds_code():  # the format of code differs between Python versions
+def load_object(pickled: Pickled | Stored, objects: ObjectStore, is_shared: bool = False) -> Any:
+    """Unpickle an object of a record. Check first who wrote it (`lock.check_trusted`). For `is_shared` see
+    `ObjectStore.load`.
+
+    Raises:
+        TuneError: If the object cannot be loaded; the text says why.
+    """
+    python = pickled.python
+    if python != PYTHON:  # the format of code differs between Python versions
+        data = pickled.data if isinstance(pickled, Pickled) else objects.content(pickled)
+        if holds_code(data):
             raise TuneError(
-                f"the recorded object {self.text} was pickled by Python {self.python} and contains code, which Python "
-                f"{PYTHON} cannot load; resume with Python {self.python}, or put its class into an importable module"
+                f"the recorded object {pickled} was pickled by Python {python} and contains code, which Python "
+                f"{PYTHON} cannot load; resume with Python {python}, or put its class into an importable module"
             )
-        try:
-            if self.stored is None:
-                return pickle.loads(self.data)
-            store, name = self.stored
-            return store.load(name, keep)
-        except TuneError:
-            raise
-        except Exception as error:
-            raise TuneError(
-                f"the recorded object {self.text} cannot be loaded ({type(error).__name__}: {error}); it was pickled "
-                f"by Python {self.python}, this is {PYTHON}; make its class importable"
-            ) from error
-
-    def _holds_code(self) -> bool:
-        if self.stored is None:
-            return holds_code(self.data)
-        store, name = self.stored
-        return store.holds_code(name)
+    try:
+        if isinstance(pickled, Pickled):
+            return pickle.loads(pickled.data)
+        return objects.load(pickled, is_shared)
+    except TuneError:
+        raise
+    except Exception as error:
+        raise TuneError(
+            f"the recorded object {pickled} cannot be loaded ({type(error).__name__}: {error}); it was pickled "
+            f"by Python {python}, this is {PYTHON}; make its class importable"
+        ) from error
 
 
 # -- values as JSON trees ----------------------------------------------------------------------------------------------
@@ -277,9 +166,11 @@ class _Tagger:
 
     def __init__(self, objects: ObjectStore):
         self._objects = objects
+        self._is_shared = False
         self._nodes = 0
 
     def record(self, record: dict[str, Any]) -> Any:
+        self._is_shared = record.get(records.KIND) in _WITH_CONFIG
         return self.pairs([(key, self._field(value)) for key, value in record.items()])
 
     def _field(self, field: Any) -> Any:
@@ -298,12 +189,16 @@ class _Tagger:
     def value(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind in JSON_TYPES:
+            if kind is str and len(value) > LARGE_BYTES:
+                return self._pickle(value)
             return _scalar(value)
         if kind not in _WALKED:
             return self._leaf(value)
+        if len(value) > PARTS_LIMIT:
+            return self._pickle(value)
         self._nodes += len(value)
         depth += 1
-        if depth > _DEPTH_LIMIT or self._nodes > _NODE_LIMIT:
+        if depth > _DEPTH_LIMIT or self._nodes > PARTS_LIMIT:
             raise _TooComplex
         if kind is dict:
             return self.pairs([(key, self.value(item, depth)) for key, item in value.items()])
@@ -324,10 +219,12 @@ class _Tagger:
             if written is not None:
                 return written
         # A record that was read without unpickling can be written again as it was.
-        elif kind is Pickled:
+        elif kind is Pickled or kind is Stored:
             return _pickle_tag(value)
-        elif kind is ObjectRef and value.size_bytes:
-            return _stored_tag(value)
+        elif kind is ObjectRef:
+            stored = self._objects.take_in(value.path)
+            if stored is not None:
+                return {TAG: "put", "number": value.number, "sha256": stored.name, "size": stored.size_bytes}
         elif kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
             return _tag("numpy", _scalar(value.item()), kind=kind.__name__)
         return self._pickle(value)
@@ -338,16 +235,17 @@ class _Tagger:
             return _tag("unrecorded", value.reason, text=text)
         what = f"the value {text} of a record"
         try:
-            data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
-            if data is None:
-                return _stored_tag(self._objects.put(value, text, weight_of(value)))
+            if self._objects.known(value) is None:
+                data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
+                if data is not None:
+                    return _pickle_tag(Pickled(text, data))
+            return _pickle_tag(self._objects.put(value, text, self._is_shared))
         except TypeError as error:
             warn_once(
                 f"{text} is recorded as text only, so a resume cannot restore it: {error}",
                 about=f"an unrecorded {type(value).__qualname__}",  # every report may have such an object
             )
             return _tag("unrecorded", str(error), text=text)
-        return _pickle_tag(Pickled(text, PYTHON, len(data), data))
 
 
 def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:
@@ -398,7 +296,7 @@ def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | Non
 
 # Writers of tags, by the exact type of the value. If a writer returns None, the value is pickled.
 _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
-    bytes: lambda value: _tag("bytes", _base64(value)),
+    bytes: lambda value: None if len(value) > LARGE_BYTES else _tag("bytes", _base64(value)),
     datetime.datetime: _clock_tag,
     datetime.time: _clock_tag,
     datetime.date: lambda value: _tag("date", value.isoformat()),
@@ -406,24 +304,20 @@ _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
 }
 
 
-def _pickle_tag(value: Pickled) -> dict[str, Any]:
+def _pickle_tag(value: Pickled | Stored) -> dict[str, Any]:
     head = {TAG: "pickle", "text": value.text, "python": value.python}
-    if value.stored is None:
+    if isinstance(value, Pickled):
         return {**head, "v": _base64(value.data)}
-    return {**head, "sha256": value.stored[1], "size": value.size_bytes}
-
-
-def _stored_tag(value: ObjectRef) -> dict[str, Any]:
-    return {TAG: "pickle", "text": value.shown, "python": PYTHON, "sha256": value.token, "size": value.size_bytes}
+    return {**head, "sha256": value.name, "size": value.size_bytes}
 
 
 class _Reader:
     """Converts trees with tags back to values. A malformed tag raises a ValueError or the like."""
 
-    def __init__(self, unpickle: bool, objects: ObjectStore, keep: bool):
+    def __init__(self, unpickle: bool, objects: ObjectStore, is_shared: bool):
         self._unpickle = unpickle
         self._objects = objects
-        self._keep = keep
+        self._is_shared = is_shared
 
     def value(self, tree: Any) -> Any:
         if type(tree) is list:
@@ -435,6 +329,8 @@ class _Reader:
         name = tree[TAG]
         if name == "pickle":
             return self._object(tree)
+        if name == "put":
+            return ObjectRef(self._objects.path_of(tree["sha256"]), int(tree["number"]))
         if name == "unrecorded":
             return Unrecorded(str(tree["text"]), str(tree["v"]))
         if name == "numpy":
@@ -449,15 +345,13 @@ class _Reader:
     def _object(self, tree: dict[str, Any]) -> Any:
         text = str(tree["text"])
         python = str(tree["python"])
-        sha256 = tree.get("sha256")
-        if sha256 is None:
-            data = _bytes_of(tree["v"])
-            pickled = Pickled(text, python, len(data), data)
-        else:
+        pickled: Pickled | Stored
+        if "sha256" in tree:
             # The name becomes a part of a path, and anybody may have written the line.
-            name = check_object_name(sha256)
-            pickled = Pickled(text, python, int(tree["size"]), stored=(self._objects, name))
-        return pickled.load(self._keep) if self._unpickle else pickled
+            pickled = Stored(check_object_name(tree["sha256"]), text, int(tree["size"]), python)
+        else:
+            pickled = Pickled(text, _bytes_of(tree["v"]), python)
+        return load_object(pickled, self._objects, self._is_shared) if self._unpickle else pickled
 
     def _numpy(self, kind: str, number: Any) -> Any:
         if not self._unpickle:
@@ -514,8 +408,7 @@ def encode(record: dict[str, Any], objects: ObjectStore, metrics: str | None = N
         except ValueError:
             pass
     if text is None or len(text) > LARGE_BYTES:
-        lighter = by_reference(record, objects)
-        text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(_Tagger(objects).record(record), separators=(",", ":"), allow_nan=False)
     return text
 
 
@@ -524,7 +417,8 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
 
     Args:
         text: Its JSON.
-        unpickle: False is safe with any file: objects stay `Pickled`; use True only after `lock.check_trusted`.
+        unpickle: False is safe with any file: objects stay `Pickled` or `Stored`; use True only after
+            `lock.check_trusted`.
         objects: The store of large objects.
 
     Raises:
@@ -534,8 +428,8 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
     try:
         record = _read_json(text)
         if _MARK in text:
-            keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
-            record = _Reader(unpickle, objects, keep).value(record)
+            is_shared = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
+            record = _Reader(unpickle, objects, is_shared).value(record)
     # A checksum shows that a line is whole, not that we have written it. So any content may come here.
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"a line has a good checksum, but no record in it: {error!r}") from error

@@ -113,8 +113,8 @@ class _Worker:
         """Wait until a function is due; None if the thread should end. The caller holds the condition."""
         while self._close_by is None:
             delay_s = None
-            for key, (due_s, _, _) in self.waiting.items():
-                left_s = due_s - time.monotonic()
+            for key in self.waiting:
+                left_s = self.waiting[key][0] - time.monotonic()
                 if left_s <= 0:
                     return key
                 delay_s = left_s if delay_s is None else min(delay_s, left_s)

@@ -145,7 +145,7 @@ class Journal:
                 descriptor = _open(path, _end_of(path))
         except OSError as error:
             raise _os_error(path, "created" if is_new else "opened", error) from error
-        self.objects = ObjectStore(_objects_directory(path))
+        self.objects = _objects_of(path)
         self.unwritten: list[str] = []
         self._listen = listen
         self._file = _JournalFile(path, descriptor, lock)
@@ -181,13 +181,6 @@ class Journal:
             raise self.fail(self.objects.directory, "written", error) from error
         if self._listen is not None:
             self._listen(record)
-
-    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
-        """See `codec.by_reference`. DiskError: an object could not be stored."""
-        try:
-            return codec.by_reference(record, self.objects)
-        except OSError as error:
-            raise self.fail(self.objects.directory, "written", error) from error
 
     def write(self) -> None:
         """Write the added records.
@@ -556,12 +549,8 @@ def _cut(path: str, length: int) -> str:
 
 
 def _objects_of(journal_path: str) -> ObjectStore:
-    """The store of a journal's large objects, for reading."""
-    return ObjectStore.to_read(_objects_directory(journal_path))
-
-
-def _objects_directory(journal_path: str) -> str:
-    return os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY)
+    """The store of a journal's large objects."""
+    return ObjectStore.of(os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY))
 
 
 def _os_error(path: str, action: str, error: OSError) -> TuneError:

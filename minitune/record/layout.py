@@ -132,7 +132,8 @@ class RunDirectory(NamedTuple):
         return stays
 
     def clean(self) -> None:
-        """Remove the temporary files of a killed driver from the run's directory and its object store."""
+        """Remove what a killed driver has left: values of its workers, and temporary files."""
+        files.remove_tree(self.shared)
         for directory in (self.path, self.objects):
             files.remove_write_temporaries(directory)
 

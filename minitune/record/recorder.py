@@ -19,7 +19,6 @@ from minitune.experiment.lifecycle import STATUS
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
-from minitune.record.codec import is_small
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory
 from minitune.record.trial_directories import TrialDirectories
@@ -82,12 +81,11 @@ class Recorder:
         """Record a new trial of the run; see `records.trial`. To be written before the trial starts."""
         if trial.experiment_path != self.run.path:  # a user's search algorithm may make its trials itself
             trial.set_directory(self.run.path, trial.custom_dirname)
-        config = trial.current_config
-        self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.evaluated_params)
+        self._known[trial.trial_id] = _Changeable(trial.current_config, trial.experiment_tag, trial.evaluated_params)
         record = records.trial(
             trial.trial_id,
             trial.number,
-            config,
+            trial.current_config,
             seed=trial.seed,
             resources=trial.resources,
             name=trial.name,
@@ -96,10 +94,6 @@ class Recorder:
             replaces=replaces,
             repeats=trial.repeats,
         )
-        if not is_small(config):  # the searched parameters are parts of it
-            # Journal, worker and logs get references, so that a large value is stored once.
-            record = self.journal.by_reference(record)
-            trial.recorded_config = record["config"]
         self.record(record)
 
     def note_changes(self, trial: Trial) -> None:
@@ -112,18 +106,13 @@ class Recorder:
         config = None
         evaluated_params = None
         if before.config is not now.config:
-            config = self._recorded_config(trial)
+            config = now.config
         if before.evaluated_params is not now.evaluated_params:
             evaluated_params = now.evaluated_params
         tag = now.tag if before.tag != now.tag else None
         is_changed = config is not None or tag is not None or evaluated_params is not None
         if is_changed:
             self.record(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
-
-    def _recorded_config(self, trial: Trial) -> dict[str, Any]:
-        if trial.recorded_config is trial.current_config and not is_small(trial.current_config):
-            trial.recorded_config = self.journal.by_reference({"config": trial.current_config})["config"]
-        return trial.recorded_config
 
     def attempt_starts(
         self, trial: Trial, origin: str, reason: str = "", facts: Mapping[str, Any] | None = None
@@ -186,7 +175,6 @@ class Recorder:
         """Take in a trial of a resumed run with its checkpoints, and remove leftovers of the earlier driver."""
         if not trial.is_finished():
             self.note_changes(trial)
-            self._recorded_config(trial)  # its large values may not have been stored yet
         elif trial.next_checkpoint:
             self.directories.clean(trial)
         self._drop(self._checkpoints.adopt(trial))
@@ -225,17 +213,10 @@ class Recorder:
 
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
-    ) -> dict[str, Any]:
-        """Record that a trial continues from another trial's checkpoint with a new configuration. Returns its
-        `Trial.recorded_config`.
-        """
-        fields = self.journal.by_reference(
-            records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
-        )
-        self.record(fields)
+    ) -> None:
+        """Record that a trial continues from another trial's checkpoint with a new configuration."""
+        self.record(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
-        recorded_config: dict[str, Any] = fields["config"]
-        return recorded_config
 
 
 def _may_be_summed_up(trial: Trial) -> bool:

@@ -15,18 +15,19 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, open_to_read, search_path
+from minitune.base.json_text import JSON_TYPES
 from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
-from minitune.base.shared_values import ObjectStore, holds_code
+from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, holds_code
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
-from minitune.record.codec import PYTHON, is_large, object_text, weight_of
+from minitune.record.codec import LARGE_BYTES, PARTS_LIMIT, object_text
 from minitune.record.layout import RunDirectory, is_run, no_run
 from minitune.record.lock import check_trusted
 from minitune.tune_config import TuneConfig
@@ -38,7 +39,7 @@ _CHECKPOINTS = "checkpoint_config"
 # The part with the version of Python that has pickled the others.
 _PYTHON = "python"
 
-# The part with the names of the large values. The values themselves are in the run's object store.
+# The part with what stands for the large values. The values themselves are in the run's object store.
 _LARGE = "large_values"
 
 # Replaces the pickle of a value that cannot be pickled.
@@ -62,7 +63,7 @@ class RecordedTuner(NamedTuple):
 
     Attributes:
         lost: Names of settings that could not be pickled, such as `tune_config.search_alg`.
-        objects: The store of its large values, each loaded only once while this lives.
+        objects: The store of its large values, each known while this lives.
     """
 
     trainable_name: str
@@ -104,10 +105,10 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
     """
     try:
         # The values come first, so that the file never names one that does not exist.
-        names = [objects.put(value, object_text(value), weight_of(value)).token for value in content.large]
+        large = [_put(value, objects) for value in content.large]
         objects.sync()
         with new_file(run.tuner, BLOB_MODE, sync=True) as file:
-            parts = {**content.parts, _LARGE: pickle.dumps(names), _PYTHON: pickle.dumps(PYTHON)}
+            parts = {**content.parts, _LARGE: pickle.dumps(large), _PYTHON: pickle.dumps(PYTHON)}
             pickle.dump(parts, file)
     except OSError as error:
         raise _not_begun(run.tuner, error) from error
@@ -121,7 +122,7 @@ def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> No
     found: list[Any] = []
 
     def refer(part: Any) -> int | None:
-        if not is_large(part):
+        if not (isinstance(part, ObjectRef) or _is_large(part)):
             return None
         found.append(part)
         return len(large) + len(found) - 1
@@ -135,8 +136,30 @@ def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> No
         large.extend(found)
 
 
-def load_tuner_file(run: RunDirectory) -> RecordedTuner:
-    """Read `tuner.pkl`. This executes code that its author chose.
+def _is_large(part: Any) -> bool:
+    kind = type(part)
+    if kind in (str, bytes, bytearray):
+        return len(part) > LARGE_BYTES
+    if kind is list:
+        return len(part) > PARTS_LIMIT and JSON_TYPES.issuperset(map(type, part))
+    is_array = kind.__name__ == "ndarray" and kind.__module__ == "numpy"
+    return is_array and not part.dtype.hasobject and part.nbytes > LARGE_BYTES
+
+
+_Large = Stored | tuple[Stored, int] | ObjectRef
+"""What stands for a large value: with a number, for the `ObjectRef` of one that was taken in."""
+
+
+def _put(value: Any, objects: ObjectStore) -> _Large:
+    if not isinstance(value, ObjectRef):
+        return objects.put(value, object_text(value), is_shared=True)
+    stored = objects.take_in(value.path)
+    return value if stored is None else (stored, value.number)
+
+
+def load_tuner_file(run: RunDirectory, *, is_compared: bool = False) -> RecordedTuner:
+    """Read `tuner.pkl`. This executes code that its author chose. If the space `is_compared` only, it has hashes in
+    place of large values, as from `comparable_space`.
 
     Raises:
         RunNotFoundError: If the directory holds no run.
@@ -160,7 +183,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     lost = tuple(name for name, data in file.parts.items() if data == _LOST)
     return RecordedTuner(
         trainable_name,
-        {} if "param_space" in lost else file.load("param_space"),
+        {} if "param_space" in lost else file.load("param_space", by_hash=is_compared),
         file.config("tune_config", TuneConfig()),
         run_config,
         file.load(_CHECKPOINTS),
@@ -169,14 +192,40 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     )
 
 
-def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run was started; None, after a warning, if it cannot be read.
+@dataclass(frozen=True)
+class _ByHash:
+    """A large value in a comparison."""
+
+    stored: Stored
+
+    def __repr__(self) -> str:
+        return f"{self.stored.text} ({self.stored.name[:8]})"
+
+
+def comparable_space(space: Any, objects: ObjectStore) -> Any:
+    """A search space with hashes in place of large values, to compare it with the one of a run. What is stored there
+    already will not be loaded. Blocks while it reads the values.
+    """
+    parts: dict[str, bytes] = {}
+    large: list[Any] = []
+    _add(parts, large, "param_space", space)
+    if parts["param_space"] == _LOST:
+        return space
+    compared = [
+        value if isinstance(value, ObjectRef) else _ByHash(objects.look_up(value, object_text(value)))
+        for value in large
+    ]
+    return loads_referring(parts["param_space"], compared.__getitem__)
+
+
+def recorded_space(run: RunDirectory) -> dict[str, Any] | None:
+    """The search space with which a run was started, as from `comparable_space`; None, after a warning, if it cannot be
+    read.
 
     This executes code of the file's author; UntrustedStateError: that may be another user.
     """
-    space: dict[str, Any] | None = _part(
-        run, "param_space", f"the search space of the run in {run.path} cannot be compared with the present one"
-    )
+    text = f"the search space of the run in {run.path} cannot be compared with the present one"
+    space: dict[str, Any] | None = _part(run, "param_space", text, by_hash=True)
     return space
 
 
@@ -191,13 +240,13 @@ def load_checkpoint_config(run: RunDirectory) -> CheckpointConfig | None:
     return config
 
 
-def _part(run: RunDirectory, name: str, text: str) -> Any:
+def _part(run: RunDirectory, name: str, text: str, by_hash: bool = False) -> Any:
     """A part of `tuner.pkl`; if it cannot be read, `text` is logged, and the result is None."""
     try:
         file = _TunerFile(run)
         if file.parts[name] == _LOST:
             raise TuneError("it could not be pickled when the run began")
-        return file.load(name)
+        return file.load(name, by_hash)
     except UntrustedStateError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
@@ -213,12 +262,12 @@ class _TunerFile:
         check_trusted(run.tuner)
         with open_to_read(run.tuner) as file:
             self.parts: dict[str, bytes] = pickle.load(file)
-        self.objects = ObjectStore.to_read(run.objects)
+        self.objects = ObjectStore.of(run.objects)
         self._path = run.tuner
         self._python: str = pickle.loads(self.parts.pop(_PYTHON))
-        self._names: list[str] = pickle.loads(self.parts.pop(_LARGE))
+        self._large: list[_Large] = pickle.loads(self.parts.pop(_LARGE))
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, by_hash: bool = False) -> Any:
         if self._python != PYTHON and holds_code(self.parts[name]):  # the interpreter may crash when it runs the code
             raise TuneError(
                 f"{name} in {self._path} contains code of Python {self._python}, which Python {PYTHON} cannot run; "
@@ -226,9 +275,17 @@ class _TunerFile:
                 "start a new run"
             )
         try:
-            return loads_referring(self.parts[name], lambda place: self.objects.load(self._names[place], keep=True))
+            return loads_referring(self.parts[name], lambda place: self._value(self._large[place], by_hash))
         except Exception as error:
             raise TuneError(f"{name} in {self._path} cannot be loaded ({type(error).__name__}: {error})") from error
+
+    def _value(self, large: _Large, by_hash: bool) -> Any:
+        if isinstance(large, Stored):
+            return _ByHash(large) if by_hash else self.objects.load(large, is_shared=True)
+        if isinstance(large, ObjectRef):
+            return large
+        stored, number = large
+        return ObjectRef(self.objects.path_of(stored.name), number)
 
     def config(self, name: str, default: Any) -> Any:
         """Load a config, with defaults for lost fields."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitune.base.files import look_at_disk
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import Handle
 from minitune.checkpoint import (
     Checkpoint,
     CheckpointRecord,
@@ -33,13 +33,13 @@ logger = logging.getLogger("minitune")
 
 
 def make_trial_actor(
-    trainable: ObjectRef,
+    trainable: Handle,
     resources: Resources,
     host: Host,
     fields: tuple[Any, ...],
     allocation: Allocation,
     *,
-    env_creators: Mapping[str, ObjectRef] | None = None,
+    env_creators: Mapping[str, Handle] | None = None,
     directory: str | None = None,
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs user code: it loads the trainable and sets a class up.

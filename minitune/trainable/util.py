@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import Handle, ObjectRef
 from minitune.resources import Resources
 from minitune.trainable.function_runner import FunctionTrainable, old_parameters, wrap_function
 from minitune.trainable.trainable import Trainable, refuse_async
@@ -35,7 +35,7 @@ class BoundFunction:
         self,
         function: Callable[..., Any],
         parameters: Mapping[str, Any] | None = None,
-        handles: Mapping[str, ObjectRef] | None = None,
+        handles: Mapping[str, Handle] | None = None,
         resources: ResourceRequest | None = None,
     ):
         self.function = function
@@ -131,7 +131,7 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
     return BoundFunction(bound.function, bound.parameters, bound.handles, request)
 
 
-def bind_parameters(trainable: Any, share: Callable[[Any], ObjectRef]) -> Any:
+def bind_parameters(trainable: Any, share: Callable[[Any], Handle]) -> Any:
     """Store the values of `with_parameters` once, by `share`, and return a copy of the trainable with handles. May
     block.
 
@@ -261,7 +261,7 @@ def _subclass(
     trainable: type[Trainable],
     *,
     parameters: Mapping[str, Any],
-    handles: Mapping[str, ObjectRef],
+    handles: Mapping[str, Handle],
     resources: Resources | Callable[[dict[str, Any]], Any] | None = None,
 ) -> type[Trainable]:
     """A subclass of the user's class with the same name, and values and resources bound to it.
@@ -294,7 +294,7 @@ def _subclass(
     return types.new_class(base.__name__, (base,), exec_body=lambda namespace: namespace.update(body))
 
 
-def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, ObjectRef]]:
+def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
     """Values and handles bound to a class itself; `super().setup` passes those of a base class."""
     own = vars(trainable)
     return own.get("_tune_parameters", {}), own.get("_tune_handles", {})
@@ -310,7 +310,7 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
     return BoundFunction(function)
 
 
-def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, ObjectRef], new: Mapping[str, Any]) -> dict[str, Any]:
+def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords `parameters` and `handles` with `new` values; references of `put` are handles."""
     references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
     # A name is bound once: a new value takes the place of an old handle of that name, and the other way round.
@@ -319,7 +319,7 @@ def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, ObjectRef], ne
     return {"parameters": values, "handles": {**older, **references}}
 
 
-def _load(handles: Mapping[str, ObjectRef]) -> dict[str, Any]:
+def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:
     return {name: handle.get() for name, handle in handles.items()}
 
 

@@ -1,11 +1,9 @@
 """Values that are stored once for all trials."""
 
-import hashlib
 import os
 import pickle
-import sys
 import threading
-from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,52 +12,123 @@ from minitune.base import files
 from minitune.base.shared_values import (
     ObjectRef,
     ObjectStore,
-    ValueFile,
+    Ref,
+    ValueDirectory,
     check_object_name,
-    digest_of,
     hold,
+    holds_code,
+    let_go,
     noting,
     read_value,
     store,
 )
 from minitune.error import ObjectLostError
 
-
-@pytest.mark.parametrize(("memory_bytes", "places"), [(0, 1), (3 << 20, 2), (9 << 20, 1)])
-def test_large_values_are_in_memory_as_far_as_it_is_enough_each_at_its_place(memory_bytes, places, tmp_path):
-    with closing(ValueFile(str(tmp_path / "values"), "elsewhere", memory_bytes)) as values:
-        refs = [values.put(pickle.PickleBuffer(bytes([number]) * (2 << 20))) for number in range(3)]
-        assert [bytes(ref.get()[:1]) for ref in refs] == [b"\0", b"\1", b"\2"]
-        if sys.platform == "linux":  # elsewhere all of them are on the disk
-            assert len({ref.path for ref in refs}) == places
+MB = 1 << 20
 
 
-def test_a_value_that_cannot_be_stored_leaves_nothing_in_the_store(tmp_path):
-    store = ObjectStore(str(tmp_path / "objects"))
+class Block:
+    """A large buffer that pickles itself out of band, as an array of numpy does."""
+
+    def __init__(self, content):
+        self.view = memoryview(content)
+
+    def __reduce_ex__(self, protocol):
+        return Block, (pickle.PickleBuffer(self.view),)
+
+
+# -- values in files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [[], [10], [3 * MB], [70_000, 5, 2 * MB + 1, 2 * MB], [100_000]])
+@pytest.mark.parametrize("can_map", [True, False])
+def test_values_come_back_whole(sizes, can_map, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(19, "No such device")
+
+    if not can_map:
+        monkeypatch.setattr("mmap.mmap", refuse)
+    directory = ValueDirectory(str(tmp_path / "values"), "have more space")
+    blocks = [os.urandom(size) for size in sizes]
+    refs = [directory.put({"blocks": [Block(block) for block in blocks], "n": sizes}) for _ in range(2)]
+    for ref in refs:
+        value, is_mapped = read_value(ref.path)
+        assert value["n"] == sizes
+        assert [bytes(block.view) for block in value["blocks"]] == blocks
+        assert is_mapped == (sum(sizes) > MB and can_map)
+    directory.close()
+    directory.close()
+    assert not (tmp_path / "values").exists()
+    assert [bytes(block.view) for block in value["blocks"]] == blocks, "a value that was loaded stays"
+
+
+def test_a_buffer_stays_read_only_or_is_private(tmp_path):
+    path = str(tmp_path / "value")
+    store([Block(bytes(2 * MB)), Block(bytearray(2 * MB))], path, "the value")
+    fixed, private = read_value(path)[0]
+    assert fixed.view.readonly
+    private.view[:5] = b"mine!"
+    assert bytes(read_value(path)[0][1].view[:5]) == bytes(5)
+
+
+def test_a_value_that_cannot_be_stored_leaves_nothing(tmp_path):
+    values = ValueDirectory(str(tmp_path / "values"), "have more space")
+    with pytest.raises(TypeError, match="the data cannot be pickled"):
+        values.put([Block(bytes(MB)), (x for x in ())], "the data")
+    objects = ObjectStore(str(tmp_path / "objects"))
     with pytest.raises(TypeError, match="lock"):
-        store.put([threading.Lock()], "[lock]", 10)
-    assert os.listdir(tmp_path / "objects") == []
+        objects.put([threading.Lock()], "[lock]")
+    assert [os.listdir(tmp_path / name) for name in ("values", "objects")] == [[], []]
+    (tmp_path / "file").touch()
+    full = ValueDirectory(str(tmp_path / "file"), "have more space")
+    with pytest.raises(OSError, match=r"the data cannot be stored in .*file \(Not a directory\); have more space"):
+        full.put(1, "the data")
+
+
+def test_a_forked_child_does_not_remove_the_values_of_its_parent(tmp_path):
+    values = ValueDirectory(str(tmp_path / "values"), "have more space")
+    ref = values.put("x")
+    child = os.fork()
+    if child == 0:
+        values.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert read_value(ref.path)[0] == "x"
+    values.close()
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_value_of_the_user_is_new_at_each_call_and_others_are_shared(tmp_path):
-    ref = store([1, 2], tmp_path / "value")
+    path = str(tmp_path / "value")
+    store([1, 2], path, "the value")
+    ref = Ref(path)
     assert ref.get() is ref.get()
-    users = ObjectRef(ref.path, ref.offset, ref.token, number=3)
+    users = ObjectRef(path, 3)
     assert users.get() == [1, 2]
     assert users.get() is not users.get()
     assert (users.__name__, repr(users)) == ("object_3", "ObjectRef(object_3)")
-    again = pickle.loads(pickle.dumps(users))
-    assert (again.number, again.token, again.path) == (3, ref.token, ref.path)
+    assert pickle.loads(pickle.dumps([users, ref])) == [users, ref]
+
+
+def test_a_mapped_value_is_loaded_again_and_one_that_was_loaded_in_advance_once(tmp_path):
+    path = str(tmp_path / "value")
+    store(Block(bytearray(2 * MB)), path, "the value")
+    ref = Ref(path)
+    assert ref.get() is not ref.get()
+    ref.preload()
+    os.unlink(path)
+    assert len(ref.get().view) == 2 * MB
+    with pytest.raises(ObjectLostError):
+        ref.get()
 
 
 def test_a_value_that_has_gone_says_whose_it_was(tmp_path):
     path = str(tmp_path / "gone")
     for ref, text in (
-        (ObjectRef(path), "that was stored for the trials of a run is gone"),
-        (ObjectRef(path, number=1), r"the value of ObjectRef\(object_1\) is gone: it lives until shutdown\(\)"),
+        (Ref(path), "that was stored for the trials of a run is gone"),
+        (ObjectRef(path, 1), r"the value of ObjectRef\(object_1\) is gone: it lives until shutdown\(\)"),
     ):
         with pytest.raises(ObjectLostError, match=text):
             ref.get()
@@ -67,78 +136,132 @@ def test_a_value_that_has_gone_says_whose_it_was(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 1_000])
 def test_a_file_that_is_no_value_any_more_is_refused(tmp_path, content):
-    ref = store("value", tmp_path / "value")
-    (tmp_path / "value").write_bytes(content)
+    path = tmp_path / "value"
+    path.write_bytes(content)
     with pytest.raises(FileNotFoundError, match="no longer holds the value"):
-        read_value(ref)
-    (tmp_path / "value").unlink()
-    os.mkfifo(tmp_path / "value")
-    with pytest.raises(FileNotFoundError, match="is no longer the file in which the value was stored"):
-        read_value(ref)
+        read_value(str(path))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="is a FIFO"):
+        read_value(str(path))
 
 
-def test_an_object_is_held_as_long_as_its_handle():
-    class Data:
-        pass
-
-    first, second = Data(), Data()
-    refs = [hold(first), hold(second)]
-    assert [ref.get() for ref in refs] == [first, second]
-    copy = pickle.loads(pickle.dumps(refs[0]))
-    assert copy.get() is first
-    data = pickle.dumps(refs[1])
-    del refs[1]
+def test_an_object_is_held_until_it_is_let_go():
+    data = object()
+    held = hold(data)
+    copy = pickle.loads(pickle.dumps(held))
+    assert copy.get() is held.get() is data
+    let_go(held)
     with pytest.raises(ObjectLostError, match="no longer in this process"):
-        pickle.loads(data).get()
-    assert refs[0].get() is first
+        copy.get()
 
 
-def test_pickled_references_to_files_are_noted(tmp_path):
-    ref = store("value", tmp_path / "value")
-    held = hold("value")
+def test_the_files_of_pickled_references_are_noted(tmp_path):
+    ref = Ref(str(tmp_path / "value"))
     with noting() as outer:
-        pickle.dumps([ref, held])
+        pickle.dumps([ref, hold("value")])
         with noting() as inner:
             pickle.dumps(ref)
         pickle.dumps(ref)
     pickle.dumps(ref)
-    assert (outer, inner) == ([ref, ref], [ref])
+    assert (outer, inner) == ([ref.path, ref.path], [ref.path])
 
 
 # -- the store of a run ------------------------------------------------------------------------------------------------
 
 
-def test_equal_values_are_stored_once_under_their_checksum(tmp_path):
+def path_of(objects, stored):
+    return Path(objects.path_of(stored.name))
+
+
+def test_equal_values_are_stored_once_under_the_checksum_of_their_file(tmp_path):
     objects = ObjectStore(str(tmp_path / "objects"))
-    one = objects.put(list(range(100)), "[0, ...]", 500)
-    two = objects.put(list(range(100)), "[0, ...]", 500)
-    other = objects.put(list(range(101)), "[0, ...]", 500)
-    three = ObjectStore(objects.directory).put(list(range(100)), "[0, ...]", 7)
+    one = objects.put(list(range(100)), "[0, ...]")
+    two = objects.put(list(range(100)), "[0, ...]")
+    other = objects.put(list(range(101)), "[0, ...]")
+    three = ObjectStore(objects.directory).put(list(range(100)), "[0, ...]")
     assert one == two == three != other
-    assert sorted(os.listdir(objects.directory)) == sorted(f"{ref.token}.pkl" for ref in (one, other))
-    assert digest_of(one.path, hashlib.sha256()) == one.token
-    assert (os.path.getsize(one.path), repr(one)) == (one.size_bytes, "[0, ...]")
-    assert os.stat(one.path).st_mode & 0o777 == 0o600
-    assert pickle.loads(pickle.dumps(one)) == list(range(100)), "in a pickle it is its value"
-    assert objects.load(one.token) == list(range(100))
-    assert objects.load(one.token) is not objects.load(one.token)
-    assert objects.load(one.token, keep=True) is objects.load(one.token)
+    assert sorted(os.listdir(objects.directory)) == sorted(f"{stored.name}.pkl" for stored in (one, other))
+    content = path_of(objects, one).read_bytes()
+    assert (sha256(content).hexdigest(), len(content), repr(one)) == (one.name, one.size_bytes, "[0, ...]")
+    assert path_of(objects, one).stat().st_mode & 0o777 == 0o600
+    assert pickle.loads(pickle.dumps(one)) == one, "it is data"
+    assert objects.load(one) == list(range(100))
+    assert objects.load(one) is not objects.load(one)
+    assert objects.load(one, is_shared=True) is objects.load(one)
+
+
+def test_a_shared_object_is_pickled_once_and_a_message_has_its_file(tmp_path):
+    class Counts:
+        pickled = 0
+
+        def __reduce__(self):
+            Counts.pickled += 1
+            return list, ((1,),)
+
+    objects = ObjectStore(str(tmp_path / "objects"))
+    value = Counts()
+    assert objects.in_message({"value": value})["value"] is value
+    for _ in range(3):
+        stored = objects.put(value, "counts", is_shared=True)
+    assert Counts.pickled == 1
+    assert objects.load(stored) is value
+    config = {"inner": [(value, 2)], "x": 1}
+    with noting() as paths:
+        message = pickle.dumps(objects.in_message(config))
+    assert pickle.loads(message) == {"inner": [([1], 2)], "x": 1}
+    assert paths == [objects.path_of(stored.name)]
+    os.unlink(paths[0])
+    with pytest.raises(ObjectLostError, match="the run was moved or removed"):
+        pickle.loads(message)
+    assert objects.put(value, "counts", is_shared=True) == stored, "a file that has gone is written again"
+    later = ObjectStore(objects.directory)
+    same = Counts()
+    assert later.look_up(same, "counts") == stored
+    assert later.load(stored) is same, "it is not read"
+    assert later.look_up([2], "[2]") != stored
+    assert len(os.listdir(objects.directory)) == 1, "nothing is written"
 
 
 @pytest.mark.parametrize("spoil", ["cut", "changed", "removed"])
 def test_a_file_that_is_not_whole_is_written_again(tmp_path, spoil):
     objects = ObjectStore(str(tmp_path / "objects"))
-    ref = objects.put("x" * 100, "x...", 100)
-    content = Path(ref.path).read_bytes()
+    stored = objects.put("x" * 100, "x...")
+    path = path_of(objects, stored)
+    content = path.read_bytes()
     if spoil == "removed":
-        os.unlink(ref.path)
+        path.unlink()
     else:
-        Path(ref.path).write_bytes(content[:-1] if spoil == "cut" else content[:-2] + b"yy")
+        path.write_bytes(content[:-1] if spoil == "cut" else content[:50] + b"yy" + content[52:])
     with pytest.raises(ObjectLostError, match="cannot be read" if spoil == "removed" else "is damaged"):
-        objects.load(ref.token)
-    assert ObjectStore(objects.directory).put("x" * 100, "x...", 100) == ref
-    assert Path(ref.path).read_bytes()[40:] == content[40:]
-    assert objects.load(ref.token) == "x" * 100
+        objects.load(stored)
+    assert ObjectStore(objects.directory).put("x" * 100, "x...") == stored
+    assert path.read_bytes() == content
+    assert objects.load(stored) == "x" * 100
+
+
+@pytest.mark.parametrize("same_disk", [True, False])
+def test_a_run_has_its_own_copy_of_a_value_of_put(same_disk, tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(18, "Invalid cross-device link")
+
+    if not same_disk:
+        monkeypatch.setattr(os, "link", refuse)
+    objects = ObjectStore(str(tmp_path / "run" / "objects"))
+    (tmp_path / "run").mkdir()
+    values = ValueDirectory(str(tmp_path / "values"), "elsewhere")
+    ref = values.put("x" * 100)
+    [stored] = {objects.take_in(ref.path), objects.take_in(ref.path)}
+    values.close()
+    own = objects.path_of(stored.name)
+    assert os.listdir(objects.directory) == [os.path.basename(own)]
+    assert os.stat(own).st_mode & 0o777 == 0o600
+    objects.check(stored.name)
+    assert read_value(own)[0] == "x" * 100
+    assert objects.take_in(own).name == stored.name
+    assert objects.take_in(ref.path).name == stored.name
+    assert objects.take_in(str(tmp_path / "run" / "trial" / "1.pkl")) is None, "a trial's value is in the run already"
+    assert objects.take_in(str(tmp_path / "gone")) is None
 
 
 def test_each_stored_file_is_synced_once_and_then_its_name(tmp_path, monkeypatch):
@@ -147,22 +270,22 @@ def test_each_stored_file_is_synced_once_and_then_its_name(tmp_path, monkeypatch
     monkeypatch.setattr(files, "sync_directory", synced.append)
     objects = ObjectStore(str(tmp_path / "objects"))
     objects.sync()
-    refs = [objects.put(value, value, 1) for value in ("one", "two", "one")]
+    paths = [str(path_of(objects, objects.put(value, value))) for value in ("one", "two", "one")]
     assert synced == []
     objects.sync()
     objects.sync()
-    assert synced == [refs[0].path, refs[1].path, objects.directory]
+    assert synced == [*paths[:2], objects.directory]
     synced.clear()
     later = ObjectStore(objects.directory)  # the earlier driver may have been killed before its sync
-    later.put("two", "two", 1)
+    later.put("two", "two")
     later.sync()
-    assert synced == [refs[1].path, objects.directory]
+    assert synced == [paths[1], objects.directory]
 
 
-def test_one_store_reads_a_directory(tmp_path):
-    reader = ObjectStore.to_read(str(tmp_path))
-    assert ObjectStore.to_read(str(tmp_path)) is reader
-    assert ObjectStore.to_read(str(tmp_path / "other")) is not reader
+def test_a_process_has_one_store_for_a_directory(tmp_path):
+    objects = ObjectStore.of(str(tmp_path))
+    assert ObjectStore.of(str(tmp_path)) is objects
+    assert ObjectStore.of(str(tmp_path / "other")) is not objects
 
 
 def test_only_a_checksum_names_a_file():
@@ -174,5 +297,5 @@ def test_only_a_checksum_names_a_file():
 
 def test_a_stored_value_tells_whether_it_has_code(tmp_path):
     objects = ObjectStore(str(tmp_path / "objects"))
-    plain, code = (objects.put(value, "value", 1) for value in ([1], [lambda x: x]))
-    assert [objects.holds_code(ref.token) for ref in (plain, code)] == [False, True]
+    stored = [objects.put(value, "value") for value in ([1], [lambda x: x])]
+    assert [holds_code(objects.content(one)) for one in stored] == [False, True]

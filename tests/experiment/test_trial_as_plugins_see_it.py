@@ -154,16 +154,6 @@ def test_a_failed_trial_has_the_text_of_its_error(tmp_path):
     assert trial.get_error() == "it broke"
 
 
-def test_recorded_config_holds_until_another_config_is_set():
-    trial = Trial("train", config={"data": b"large", "lr": 0.1})
-    assert trial.recorded_config == trial.config
-    light = {"data": "a reference", "lr": 0.1}
-    trial.recorded_config = light
-    assert trial.recorded_config is light
-    trial.set_config({"data": b"large", "lr": 0.1})
-    assert trial.recorded_config == {"data": b"large", "lr": 0.1}
-
-
 def test_a_configuration_can_be_replaced_but_not_changed():
     trial, other = Trial("train", config={"lr": 0.1}), Trial("train")
     with pytest.raises(TypeError, match=r"read-only; replace it by trial\.set_config"):

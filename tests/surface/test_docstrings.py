@@ -88,7 +88,7 @@ def docstrings(file):
 def test_no_docstring_is_longer_than_its_readers_are_patient():
     maps = {str(PACKAGE / folder / "__init__.py") for folder in MAPPED.split()}
     found = dict(text for file in PACKAGE.rglob("*.py") for text in docstrings(file) if text[0] not in maps)
-    assert len(found) > 5000
+    assert len(found) > 3000
     assert {name: len(text.split()) for name, text in found.items() if len(text.split()) > MOST_WORDS} == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 from kit import pull
 
 from minitune.base.pickling import dumps
-from minitune.base.shared_values import hold
+from minitune.base.shared_values import ObjectRef, hold, store
 from minitune.resources import Resources
 from minitune.trainable import Trainable, with_parameters, with_resources, wrap_function
 from minitune.trainable.util import (
@@ -224,14 +224,15 @@ def test_an_object_of_a_class_is_refused_with_the_class():
 
 
 @BOTH
-def test_references_and_values_are_bound_together_and_replace_each_other(driver, trainable):
+def test_references_and_values_are_bound_together_and_replace_each_other(driver, trainable, tmp_path):
     def bound(*steps):
         found = trainable
         for step in steps:
             found = with_parameters(found, **step)
         return bind_parameters(with_resources(found, {"cpu": 1}), hold)
 
-    ref = hold([1, 2])
+    store([1, 2], str(tmp_path / "value"), "the value")
+    ref = ObjectRef(str(tmp_path / "value"), 1)
     for number, (steps, total) in enumerate(
         (
             ([{"data": ref}, {"scale": 2}], 6),

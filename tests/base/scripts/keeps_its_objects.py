@@ -2,7 +2,7 @@
 
 import sys
 
-from minitune.base.shared_values import store
+from minitune.base.shared_values import Ref, store
 
 
 class Net:
@@ -13,8 +13,8 @@ def train(config):
     return Net
 
 
-handle = store(train, sys.argv[1])
-assert handle.get() is not train
+store(train, sys.argv[1], "train")
+assert Ref(sys.argv[1]).get() is not train
 import __main__
 
 assert __main__.train is train and __main__.Net is Net

@@ -19,4 +19,4 @@ def train(config):
     return pickle.loads(pickle.dumps(helper())).x, pickle.loads(pickle.dumps(helper)) is helper
 
 
-store(train, sys.argv[1])
+store(train, sys.argv[1], "train")
