@@ -13,6 +13,7 @@ import pickle
 import re
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MemberDescriptorType, TracebackType
 from typing import Any, NamedTuple
@@ -320,10 +321,14 @@ def _pickle_exception(error: BaseException) -> bytes | None:
         message = clip(str(error))
     except Exception:
         message = ""
-    bare = _Bare(kind, error.args, dict(error.__dict__), _slots_of(error))
-    for value in (error, bare, _Bare(kind, (message,), {}, {})):
+    forms: tuple[Callable[[], object], ...] = (
+        lambda: error,
+        lambda: _Bare(kind, error.args, dict(error.__dict__), _slots_of(error)),  # attributes of the user's may raise
+        lambda: _Bare(kind, (message,), {}, {}),
+    )
+    for form in forms:
         try:
-            data = dumps_by_value(value)
+            data = dumps_by_value(form())
             if len(data) <= _PICKLE_LIMIT_BYTES and type(_load_exception(data)).__name__ == kind.__name__:
                 return data
         except Exception:

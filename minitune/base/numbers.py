@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -59,6 +60,16 @@ def finite_number(value: Any) -> float | None:
     if number is None or not math.isfinite(number):
         return None
     return number
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean of one or more numbers, also of the largest ones that there are; NaN for infinities of both signs."""
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
+    except ValueError:
+        return math.nan
 
 
 def number_or_flag(value: Any) -> float | None:

@@ -9,6 +9,7 @@ import functools
 import logging
 import math
 import time
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -93,7 +94,7 @@ class PluginCaller:
             logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
 
 
-def raise_told(hook: Callable[..., Any], trial: HasName | None, error: Exception) -> NoReturn:
+def raise_told(hook: Callable[..., Any] | str, trial: HasName | None, error: Exception) -> NoReturn:
     """Raise the error of a hook, with the hook's name."""
     if isinstance(error, (ConstraintError, SampleError)):
         raise type(error)(f"{error}; {_KEPT}") from error.__cause__
@@ -114,15 +115,20 @@ def forked_error(who: str) -> TuneError:
 
 
 def guarded(function: _Function, name: str) -> _Function:
-    """A user's function that the driver calls: a signal may end it, and a child that it forks and that returns gets an
-    error.
+    """A user's function that the driver calls: a signal may end it, its exception becomes a `PluginError`, and a child
+    that it forks and that returns gets an error.
     """
     origin = Origin()
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        with runs(name):
-            value = function(*args)
+        try:
+            with runs(name):
+                value = function(*args)
+        except Exception as error:
+            if not origin.is_here():  # a forked child handles its own errors
+                raise
+            raise_told(name, None, error)
         if not origin.is_here():
             raise forked_error(name)
         return value
@@ -134,12 +140,11 @@ def hook_name(hook: Any) -> str:
     """The name of a hook for users. A plug-in that passes its calls on names the one within it as `_passes_on_to`."""
     if isinstance(hook, str):
         return hook
-    owner = getattr(hook, "__self__", None)
-    if owner is None:
-        return type(hook).__name__
-    name = hook.__name__
-    while hasattr(owner, "_passes_on_to"):
+    is_method = isinstance(hook, (types.MethodType, types.BuiltinMethodType))  # a mock has any attribute
+    owner = hook.__self__ if is_method else hook
+    name = hook.__name__ if is_method else ""
+    while hasattr(type(owner), "_passes_on_to") and owner._passes_on_to is not None:
         owner = owner._passes_on_to
         if name == "next_trial":
             name = "suggest"
-    return f"{type(owner).__name__}.{name}"
+    return f"{type(owner).__name__}.{name}" if name else type(owner).__name__

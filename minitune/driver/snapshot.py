@@ -244,7 +244,8 @@ class SnapshotKeeper:
         self._saved_at = self._recorder.offset
         self._kept.append(name)
         while len(self._kept) > SNAPSHOTS_KEPT:
-            files.remove_file(os.path.join(self._run.path, self._kept.pop(0)))
+            with contextlib.suppress(OSError):  # something else has taken its place, or the directory is not writable
+                files.remove_file(os.path.join(self._run.path, self._kept.pop(0)))
 
 
 # -- plug-ins ----------------------------------------------------------------------------------------------------------

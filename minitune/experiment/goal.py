@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from minitune.base.checks import require, shown
-from minitune.base.numbers import as_number, sortable
+from minitune.base.numbers import as_number, mean_of, sortable
 from minitune.base.text import number_text
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
@@ -295,7 +295,7 @@ class Confirmation(NamedTuple):
     @property
     def mean(self) -> float:
         """The mean of the repeats' values."""
-        return math.fsum(self.values) / len(self.values)
+        return mean_of(self.values)
 
     def __str__(self) -> str:
         """Such as `0.21 in the mean of 3 repeats (0.18 seen)`."""

@@ -11,7 +11,7 @@ import os
 import signal
 from contextlib import suppress
 
-from minitune.base.files import discard_tree
+from minitune.base.files import discard_tree, names
 from minitune.record.layout import RunDirectory
 
 SIGNAL = signal.SIGURG
@@ -50,11 +50,10 @@ def ask_to_stop(run: RunDirectory, trial_id: str, pid: int) -> None:
 
 
 def take_requests(run: RunDirectory) -> list[str]:
-    """The ids of the trials to stop; the requests are done with then."""
-    try:
-        ids = sorted(os.listdir(run.requests))
-    except FileNotFoundError:
-        return []
-    for trial_id in ids:
-        os.remove(os.path.join(run.requests, trial_id))
+    """The ids of the trials to stop; the requests are done with then. What is no request stays, such as a directory."""
+    ids = []
+    for trial_id in names(run.requests):
+        with suppress(OSError):
+            os.remove(os.path.join(run.requests, trial_id))
+            ids.append(trial_id)
     return ids

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, is_whole, shown
+from minitune.base.numbers import mean_of
 from minitune.error import InvalidArgumentError
 from minitune.schedulers.pbt import PopulationBasedTraining
 from minitune.schedulers.population import Changes, Member, look_up
@@ -209,7 +210,7 @@ class PB2(PopulationBasedTraining):
             spread = statistics.pstdev(rates)
         if not spread or not math.isfinite(donor.score):
             return None
-        middle = statistics.fmean(rates)
+        middle = mean_of(rates)
         values = [min(max((rate - middle) / spread, -_LARGEST_GAIN), _LARGEST_GAIN) for rate in rates]
         scale_time = _scale([g.time for g in self._gains])
         scale_score = _scale([g.score for g in self._gains])

@@ -12,7 +12,7 @@ from typing import Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
-from minitune.base.numbers import known_number
+from minitune.base.numbers import known_number, mean_of
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 from minitune.space.tree import copy_tree
 
@@ -252,9 +252,7 @@ class Repeater(SearcherWrapper):
             mean = {}
             for name in names:
                 known = [outcome[name] for outcome in outcomes if name in outcome]
-                mean[name] = math.nan
-                if known:
-                    mean[name] = math.fsum(known) / len(known)
+                mean[name] = mean_of(known) if known else math.nan
             self.searcher.on_trial_complete(group.primary, result=mean, error=group.error_count == self.repeat)
         else:
             self._tell_pauses(group)

@@ -79,22 +79,31 @@ class CombinedStopper(Stopper):
                 raise ValueError(f"CombinedStopper takes instances of Stopper, one by one, but got {shown(stopper)}")
         self.stoppers = stoppers
         self._which: list[Stopper] = []
+        self._asked: Stopper | None = None
+
+    @property
+    def _passes_on_to(self) -> Stopper | None:  # for `base.plugin_calls`, which names the stopper that has raised
+        return self._asked
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        # All are asked, also after the first True: each must hear every result to count right.
-        return self._note([stopper(trial_id, result) for stopper in self.stoppers])
+        return self._note(lambda stopper: stopper(trial_id, result))
 
     def stop_all(self) -> bool:
-        return self._note([stopper.stop_all() for stopper in self.stoppers])
+        return self._note(lambda stopper: stopper.stop_all())
 
     def describe(self) -> str:
         return " and ".join(stopper.describe() for stopper in self._which)
 
-    def _note(self, answers: list[bool]) -> bool:
-        if not any(answers):
-            return False
-        self._which = [stopper for stopper, answer in zip(self.stoppers, answers, strict=True) if answer]
-        return True
+    def _note(self, ask: Callable[[Stopper], bool]) -> bool:
+        """Ask all, also after the first True: each must hear every result to count right."""
+        which = []
+        for stopper in self.stoppers:
+            self._asked = stopper
+            if ask(stopper):
+                which.append(stopper)
+        self._asked = None
+        self._which = which or self._which
+        return bool(which)
 
     def seconds_left(self) -> float | None:
         waits = [stopper.seconds_left() for stopper in self.stoppers]

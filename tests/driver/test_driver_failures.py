@@ -201,6 +201,21 @@ def test_a_trial_whose_directory_goes_between_two_attempts_fails(trainable):
     assert "no longer exists" in str(result.error)
 
 
+@pytest.mark.parametrize("name", ["args", "__dict__", "__str__", "__reduce__"])
+def test_the_error_of_a_trial_is_the_users_whatever_its_class_does(name):
+    def lie(error):
+        raise RuntimeError("never")
+
+    kind = type("Local", (Exception,), {name: property(lie)})
+
+    def train(config):
+        raise kind("mine")
+
+    (result,) = fit(train)
+    assert "raise kind(" in str(result.error)
+    assert "Local" in result.error.summary()
+
+
 class Dies(Exception):
     """Raised by a trainable in place of the death of its worker. Its only argument has the facts of the death."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import pytest
 from kit import RUN, PauseOnce, SavedCounter, fit, journal_of, listening, raiser, resume, run_path
 
@@ -15,6 +17,8 @@ from minitune import (
     TuneError,
     Tuner,
 )
+from minitune.schedulers import TrialScheduler
+from minitune.stopper import CombinedStopper
 
 
 class Bad(Exception):
@@ -122,6 +126,25 @@ def resumed():
 
 def journal_trial_prefix():
     return next((record["trial"].rpartition("_")[0] for record in journal_of() if record["type"] == "trial"), "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "who"),
+    [
+        ({"stop": CombinedStopper(Stopper(), spoiled(Stopper, "stop_all", Bad("no")))}, "Spoiled.stop_all"),
+        ({"stop": [spoiled(Stopper, "__call__", Bad("no")), Stopper()]}, "Spoiled"),
+        ({"trial_dirname_creator": raiser(Bad("no"))}, "trial_dirname_creator"),
+        ({"callbacks": [MagicMock(spec=Callback, on_trial_start=MagicMock(side_effect=Bad("no")))]}, "MagicMock"),
+    ],
+)
+def test_the_error_names_who_has_raised_behind_others(settings, who):
+    with pytest.raises(TuneError, match=rf"^{who}\S* raised Bad: no"):
+        fit(Failing, {"end": 1}, **settings)
+
+
+def test_a_mock_is_no_scheduler():
+    with pytest.raises(ValueError, match="must be a TrialScheduler or the name of one, but got <MagicMock"):
+        fit(Failing, {"end": 1}, scheduler=MagicMock(spec=TrialScheduler))
 
 
 @pytest.mark.parametrize("hook", ["on_trial_error", "on_trial_remove"])
