@@ -8,7 +8,7 @@
     watch        watch, logs
     again        resume, rerun
     manage       stop, rm
-    run          run; `sweep` and `sweep_parameters` read sweep files
+    run          run; `sweep` reads sweep files
     health       doctor
     manual       help
     completion   completion

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune import runtime
 from minitune.base.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
@@ -41,6 +41,7 @@ from minitune.commands.selecting import (
     find_trial,
     run_and_trial,
 )
+from minitune.commands.telling import add_json, print_json
 from minitune.error import TuneError, format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
@@ -57,6 +58,9 @@ from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.trainable.trial_actor import make_trial_actor
 from minitune.view.rows import metrics_of, titled, values_text
+
+if TYPE_CHECKING:
+    from minitune.tuner import Tuner
 
 
 def add_parser(commands: Commands) -> None:
@@ -105,6 +109,7 @@ def add_parser(commands: Commands) -> None:
         "--restart-errored", action="store_true", help="with a run: also start failed trials again from the beginning"
     )
     parser.add_argument("--add-samples", type=count_from(0), default=0, metavar="N", help="with a run: add N samples")
+    add_json(parser)
 
     def own_begins(arguments: list[str]) -> int:
         target = parser.parse_known_args(arguments)[0].target
@@ -318,28 +323,22 @@ def _tell_begin(run: Story, trial: Trial, start: StartPoint) -> None:
 
 
 def _tell_end(trial: Trial, start: StartPoint, again: _Rerun) -> int:
-    """Print how the trial has ended this time, and return the exit status."""
+    """Print how the trial has ended, and whether it did so before. Return the exit status."""
     import bdb
 
     reports = counted(again.reports, "report")
     if isinstance(again.error, bdb.BdbQuit) or _is_ctrl_c(again.error):
         echo(f"quit after {reports}")
         return EXIT_INTERRUPTED
-    if again.error is not None:
-        what = "failed again" if trial.status == ERROR else "failed"
-        hint = ""
-        if not again.opens_debugger:
-            hint = "; --pdb opens the debugger there"
-        echo(f"{what} after {reports}{hint}")
-        return EXIT_TRIALS_FAILED
-    if trial.status == ERROR:
-        before = trial.progress.num_reports - start.progress.num_reports
-        echo(f"did not fail this time: {reports}; the last time it failed after {before}")
-    elif again.is_stopped:
-        echo(f"stopped after {reports}, as many as before")
-    else:
-        echo(f"ended after {reports}")
-    return 0
+    reports_before = trial.progress.num_reports - start.progress.num_reports
+    had_failed = trial.status == ERROR
+    has_failed = again.error is not None
+    told = "as before"
+    if (has_failed, again.reports) != (had_failed, reports_before):
+        told = f"not as before: {'failed' if had_failed else 'ended'} after {counted(reports_before, 'report')}"
+    hint = "; --pdb opens the debugger there" if has_failed and not again.opens_debugger else ""
+    echo(f"{'failed' if has_failed else 'ended'} after {reports}, {told}{hint}")
+    return EXIT_TRIALS_FAILED if has_failed else 0
 
 
 # -- resume ------------------------------------------------------------------------------------------------------------
@@ -358,8 +357,8 @@ def _run_script(options: argparse.Namespace) -> int:
     path = options.target
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no script {path}")
-    if options.errored or options.restart_errored or options.add_samples:
-        rule = "--errored, --restart-errored and --add-samples are for runs: pass the run's directory"
+    if options.errored or options.restart_errored or options.add_samples or options.json:
+        rule = "--errored, --restart-errored, --add-samples and --json are for runs: pass the run's directory"
         raise argparse.ArgumentError(None, rule)
     os.environ[RESUME] = existing_run(options.run) if options.run else "1"
     if options.force:
@@ -389,6 +388,7 @@ def _run_script(options: argparse.Namespace) -> int:
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:
     """Resume a run with the trainable that it has stored. Blocks. Returns the exit status."""
+    from minitune.config import RunConfig
     from minitune.tuner import Tuner
 
     if options.force:
@@ -403,12 +403,24 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         resume_errored=options.errored,
         restart_errored=options.restart_errored,
         add_samples=options.add_samples,
+        run_config=RunConfig(verbose=0) if options.json else None,
     )
-    _tell_plan(run, state.name, options)
+    if not options.json:
+        _tell_plan(run, state.name, options)
+    return fit_to_the_end(tuner, as_json=options.json)
+
+
+def fit_to_the_end(tuner: Tuner, *, as_json: bool) -> int:
+    """Run it, and print its facts for programs if they want them. Blocks. Returns the exit status."""
+    from minitune.view.facts import whole_run_facts
+
     grid = tuner.fit(raise_on_interrupt=False)
+    run, state = read_standing(grid.experiment_path)
+    if as_json:
+        print_json(whole_run_facts(run, state, run.setup.goal))
     if grid.interrupted:
         return EXIT_ENDED_EARLY
-    return exit_status(*read_standing(path))
+    return exit_status(run, state)
 
 
 def _is_cut_short(trial: Trial) -> bool:

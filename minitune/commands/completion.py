@@ -16,14 +16,14 @@ _WORDS = r"""_minitune_words() {
         '') echo run ls show best report watch logs resume stop rm rerun doctor demo completion help ;;
         run) echo --help --metric --mode --num-samples --search --scheduler --max-t --grace --time-budget --cpus \
             --gpus --concurrent --name --storage --timeout --retries --give-up-after --confirm --seed --param \
-            --pattern --shell --dry-run ;;
+            --pattern --shell --dry-run --json ;;
         ls) echo --help --sort --filter --columns --limit --json ;;
         show) echo --help --why --metric --mode --scope --json --config ;;
         best) echo --help --metric --mode --scope --json --config ;;
         report) echo --help --output --metric --mode ;;
         watch) echo --help --web --port --no-browser ;;
         logs) echo --help --follow --stderr ;;
-        resume) echo --help --run --force --errored --restart-errored --add-samples ;;
+        resume) echo --help --run --force --errored --restart-errored --add-samples --json ;;
         rm) echo --help --yes ;;
         rerun) echo --help --pdb --script ;;
         demo) echo --help --seed --num-samples --storage ;;

@@ -8,19 +8,13 @@ import os
 import re
 import shlex
 import shutil
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune.base.files import discard_tree, read_end
-from minitune.base.lines import shown_lines
-from minitune.base.numbers import known_number
 from minitune.base.text import echo
-from minitune.callback import Callback
 from minitune.commands import Commands, behind_dashes, set_command
-from minitune.commands.selecting import EXIT_ENDED_EARLY, count_from, exit_status, seconds
+from minitune.commands.selecting import count_from, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
-from minitune.error import MissingMetricError
-from minitune.experiment.trial import Trial
+from minitune.commands.telling import add_json
 from minitune.result import (
     ITERATIONS_SINCE_RESTORE,
     TIME_SINCE_RESTORE,
@@ -28,29 +22,23 @@ from minitune.result import (
     TIME_TOTAL_S,
     TIMESTAMP,
     TRAINING_ITERATION,
-    lookup,
 )
-from minitune.stopper import Stopper
-from minitune.view.summary import DEFAULT_OUTPUTS
+from minitune.stopper import DictStopper
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler
-    from minitune.search import SearchAlgorithm
     from minitune.trainable.command_line import CommandLine
 
 logger = logging.getLogger("minitune")
 
 _DRY = 3
 """The number of command lines that `--dry-run` prints."""
-_LINES_SHOWN = 20
-_READ_BYTES = 1 << 16
 _MEASURED = frozenset(
     (TRAINING_ITERATION, ITERATIONS_SINCE_RESTORE, TIMESTAMP, TIME_THIS_ITER_S, TIME_TOTAL_S, TIME_SINCE_RESTORE)
 )
 """The numbers that each result has anyway, so that they may be the metric."""
 _BLIND = ("random", "variant_generator")
 """The searchers that need no metric."""
-_PYTHON = re.compile(r"python[\d.]*")
 _FIFO = "fifo"
 _MAX_T = "max_t"
 _GRACE = "grace_period"
@@ -116,6 +104,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--pattern", metavar="REGEX", help="lines that match are reports; named groups are the metrics")
     parser.add_argument("--shell", action="store_true", help="the command is one argument, for the shell")
     parser.add_argument("--dry-run", action="store_true", help="print three command lines, and run nothing")
+    add_json(parser)
     set_command(
         parser,
         run,
@@ -247,21 +236,14 @@ def _check_pattern(pattern: str | None) -> None:
 
 
 def _check_program(command: CommandLine) -> None:
-    """Refuse a program, or a script of Python, that does not exist, before the run begins."""
-    # A word with a parameter in it is known only when a trial starts.
-    known = [word[0] if len(word) == 1 and isinstance(word[0], str) else None for word in command.words[:2]]
-    first = known[0]
-    if command.is_for_shell or first is None:
+    """Refuse a program that does not exist before the run begins."""
+    word = command.words[0]
+    program = word[0] if len(word) == 1 else None  # a word with a parameter in it is known only when a trial starts
+    if command.is_for_shell or not isinstance(program, str) or shutil.which(program):
         return
-    if not shutil.which(first):
-        if os.path.isfile(first):
-            raise PermissionError(f"{first} is not executable: put its interpreter before it, such as python")
-        raise FileNotFoundError(f"there is no program {first!r}, neither as a path nor in PATH")
-    script = known[-1]
-    if not _PYTHON.fullmatch(os.path.basename(first)) or script is None or not script.endswith(".py"):
-        return
-    if not script.startswith("-") and not os.path.exists(script):
-        raise FileNotFoundError(f"there is no script {script!r} in {os.getcwd()}")
+    if os.path.isfile(program):
+        raise PermissionError(f"{program} is not executable: put its interpreter before it, such as python")
+    raise FileNotFoundError(f"there is no program {program!r}, neither as a path nor in PATH")
 
 
 def _searcher_name(given: str) -> str:
@@ -273,13 +255,9 @@ def _searcher_name(given: str) -> str:
         raise argparse.ArgumentError(None, f"--search: {error}") from None
 
 
-def _searcher(options: argparse.Namespace, sweep: SweepFile) -> SearchAlgorithm | str | None:
-    from minitune import BasicVariantGenerator
-
+def _searcher(options: argparse.Namespace, sweep: SweepFile) -> str | None:
     if options.search is not None:
         return _searcher_name(options.search)
-    if sweep.points is not None:
-        return BasicVariantGenerator(points_to_evaluate=sweep.points)
     return sweep.search
 
 
@@ -288,7 +266,6 @@ def _show_commands(command: CommandLine, space: dict[str, Any], options: argpars
     from minitune import Study
 
     metric, mode = _goal(options, sweep)
-    count = _DRY if sweep.points is None else min(_DRY, len(sweep.points))
     # With a seed, a study draws the configurations of the run, without any process or file.
     study = Study(
         space,
@@ -296,9 +273,9 @@ def _show_commands(command: CommandLine, space: dict[str, Any], options: argpars
         metric=metric or "metric",
         mode=mode or "min",
         seed=options.seed,
-        num_samples=count,
+        num_samples=_DRY,
     )
-    for number in range(count):
+    for number in range(_DRY):
         config = study.ask()
         if config is None:
             return
@@ -342,7 +319,7 @@ def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, A
 def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: SweepFile) -> int:
     """Run the trials, and return the exit status. Blocks."""
     from minitune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner, with_resources
-    from minitune.record.standing import read_standing
+    from minitune.commands.again import fit_to_the_end
     from minitune.trainable.program import Program
 
     metric, mode = _goal(options, sweep)
@@ -351,7 +328,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
     target = None
     if sweep.target is not None:
-        target = _Target(str(sweep.metric), sweep.target, is_low=sweep.mode == "min")
+        target = _Target(str(sweep.metric), sweep.mode, sweep.target)
     # A checkpoint may be large, and only the last one (and the best one) is of any use to a program.
     kept = CheckpointConfig(num_to_keep=1)
     if metric is not None and mode is not None:
@@ -381,67 +358,32 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             name=options.name or sweep.name,
             storage_path=options.storage,
             stop=target,
-            callbacks=[_AfterPrograms()],
+            verbose=0 if options.json else None,
             failure_config=FailureConfig(options.retries, give_up_after=options.give_up_after),
             checkpoint_config=kept,
         ),
     )
-    grid = tuner.fit(raise_on_interrupt=False)
-    if grid.interrupted:
-        return EXIT_ENDED_EARLY
-    if target is not None and target.stop_all():
+    status = fit_to_the_end(tuner, as_json=options.json)
+    if target is not None and target.is_reached and not options.json:
         echo(f"The run has ended because {target.describe()}.")
-    return exit_status(*read_standing(grid.experiment_path))
+    return status
 
 
-class _Target(Stopper):
+class _Target(DictStopper):
     """Ends the run when the metric of any trial has reached a value."""
 
     _is_goal = True
 
-    def __init__(self, metric: str, value: float, *, is_low: bool):
-        self._metric = metric
-        self._value = value
-        self._is_low = is_low
-        self._is_reached = False
+    def __init__(self, metric: str, mode: str | None, value: float):
+        super().__init__({metric: ("<=" if mode == "min" else ">=", value)})
+        self.is_reached = False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        found = known_number(lookup(result, self._metric))
-        if found is not None:
-            self._is_reached |= found <= self._value if self._is_low else found >= self._value
-        return self._is_reached
+        self.is_reached = super().__call__(trial_id, result) or self.is_reached
+        return self.is_reached
 
     def stop_all(self) -> bool:
-        return self._is_reached
+        return self.is_reached
 
     def seconds_left(self) -> None:
         """See `Stopper.seconds_left`. None, because only a result can change the answer."""
-
-    def describe(self) -> str:
-        return f"{self._metric} {'<=' if self._is_low else '>='} {self._value:g} was reached"
-
-
-class _AfterPrograms(Callback):
-    """Does for a program what its own trial cannot do, because the driver has ended it."""
-
-    def __init__(self) -> None:
-        self._has_shown = False
-
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Show the last lines of the first program whose report lacks the metric. Other errors have such lines."""
-        if self._has_shown or not isinstance(trial.error, MissingMetricError):
-            return
-        self._has_shown = True
-        with suppress(OSError):
-            lines = shown_lines(read_end(os.path.join(trial.local_path, DEFAULT_OUTPUTS[0]), _READ_BYTES))
-            echo(f"trial {trial.name} reports no {trial.error.metric}. Its last lines:")
-            for line in lines[-_LINES_SHOWN:]:
-                echo(f"  {line.rstrip()}")
-
-    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """All programs are gone. Remove the directories that killed trials have left."""
-        from minitune.trainable.program import PROGRAM_CHECKPOINT
-
-        for trial in trials:
-            if trial.has_started:
-                discard_tree(os.path.join(trial.local_path, PROGRAM_CHECKPOINT))

@@ -35,7 +35,7 @@ from minitune.record.standing import FINISHED_RUN, Standing, read_standing
 from minitune.record.story import Story
 from minitune.result import flatten
 from minitune.trainable.command_line import argument_of
-from minitune.view.facts import best_facts, importances_facts, last_decisions, run_facts, trial_facts
+from minitune.view.facts import best_facts, last_decisions, trial_facts, whole_run_facts
 
 BEST = "best"
 """The name of the best trial of a run in place of its number."""
@@ -108,8 +108,7 @@ def show(options: argparse.Namespace) -> int:
         goal = Goal(*goal.require_one(options.metric, options.mode, run.path, run.trials))
         run.setup = replace(run.setup, goal=goal)
     if wanted is None:
-        facts = run_facts(run, state, goal, options.scope)
-        facts["importances"] = importances_facts(run, goal)
+        facts = whole_run_facts(run, state, goal, options.scope)
         if options.why:
             facts["decisions"] = last_decisions(run, decisions)
         texts = _run_texts(facts)
@@ -147,7 +146,7 @@ def _command_line(config: Mapping[str, Any]) -> str:
 
 # -- texts -------------------------------------------------------------------------------------------------------------
 def _run_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What people get of `run_facts`."""
+    """What people get of `whole_run_facts`."""
     best = facts["best"]
     counts = [f"{count} {word.replace('_', ' ')}" for word, count in facts["counts"].items() if count]
     rest = None if facts["rest_s"] is None else f"about {duration(facts['rest_s'])}"

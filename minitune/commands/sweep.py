@@ -1,22 +1,22 @@
 """Sweep files of `minitune run`: a part of the format of the sweeps of Weights & Biases, in YAML.
 
-A key means what it means there. A key that has no meaning here, such as `project`, is ignored with a note. Any other
-key or value that minitune does not have is an error that names it.
+A key means what it means there. A key that concerns the service of W&B alone, such as `project`, is ignored with a
+note. Anything else that minitune does not have is an error that names it.
+
+Parameters may be nested there. Here the space is flat, so `depth` below `model` is the parameter `model.depth`.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune.base.checks import did_you_mean, is_whole, shown
+from minitune.base.checks import did_you_mean, is_real, is_whole, shown
 from minitune.base.files import open_to_read
-from minitune.commands.sweep_parameters import SweepParameter, check_keys, number, one_of, read_parameters
 from minitune.space.domains import GRID_KEY, is_grid
 
 if TYPE_CHECKING:
@@ -34,9 +34,23 @@ _MOST_RUNGS = 100
 _FOREVER = 10**9
 """The largest number of reports, for `early_terminate` without `max_iter`."""
 _ROUNDING = 1e-9
-_DEEPEST = 50
-_MOST_MEMBERS = 1_000_000
-"""How deep a value may be nested, and how many members it may have. An alias counts as often as it is used."""
+_RANGE = ("min", "max")
+_KEYS_OF = {
+    "constant": ("value",),
+    "categorical": ("values",),
+    "int_uniform": _RANGE,
+    "uniform": _RANGE,
+    "q_uniform": (*_RANGE, "q"),
+    "log_uniform": _RANGE,
+    "log_uniform_values": _RANGE,
+    "normal": ("mu", "sigma"),
+}
+"""The keys of each distribution."""
+_DEFAULTS = {"q": 1, "mu": 0, "sigma": 1}
+_MOST_VALUES = 1_000_000
+"""A grid with more values of one parameter would never end."""
+_MOST_BYTES = 1_000_000
+_READ_AS_DOMAINS = (GRID_KEY, "eval")
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,9 @@ class SweepFile:
     """What a sweep file says, in terms of this package.
 
     Attributes:
-        points: The points of the grid that are tried if they are not all, or None. The domains are choices then.
+        target: The value of the metric that ends the run.
+        stops_early: The arguments of `ASHAScheduler`, or None.
+        ignored: The keys that mean nothing here.
     """
 
     command: CommandLine | None = None
@@ -53,7 +69,6 @@ class SweepFile:
     mode: Literal["min", "max"] | None = None
     target: float | None = None
     search: str | None = None
-    points: list[dict[str, Any]] | None = None
     stops_early: dict[str, Any] | None = None
     num_samples: int | None = None
     name: str | None = None
@@ -75,22 +90,28 @@ def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
     content = _load(path)
     try:
         return _sweep(content, num_samples)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def _load(path: str) -> Any:
     try:
         with open_to_read(path) as file:
-            data = file.read()
+            data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no sweep file {path}") from None
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"{path} cannot be read: it is larger than {_MOST_BYTES} bytes")
     try:
         import yaml
     except ImportError:
         raise ImportError("a sweep file needs PyYAML: pip install PyYAML") from None
     try:
-        return yaml.safe_load(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        # Aliases of aliases, or a list in itself, would take no end to read.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise ValueError("minitune does not have aliases, such as *name: write the value again")
+        return yaml.safe_load(text)
     except RecursionError:
         raise ValueError(f"{path} cannot be read: it is nested too deeply") from None
     except Exception as error:  # PyYAML raises errors of many classes, such as IndexError for `!!int ""`
@@ -98,118 +119,235 @@ def _load(path: str) -> Any:
 
 
 def _sweep(content: Any, num_samples: int | None) -> SweepFile:
-    check_keys(content, "the file", (*_READ, *_IGNORED))
-    _check_extent(content)
+    _check_keys(content, "the file", (*_READ, *_IGNORED))
     method = content.get("method")
-    one_of("method", method, _SEARCHERS)
-    parameters = read_parameters(content.get("parameters"), is_grid=method == "grid")
-    space = {parameter.name: parameter.domain for parameter in parameters}
-    ignored = [key for key in _IGNORED if key in content]
+    _one_of("method", method, _SEARCHERS)
+    space: dict[str, Any] = {}
+    for key, domain in _parameters(content.get("parameters"), (), method == "grid"):
+        if key in space:
+            raise ValueError(f"parameters.{key} is there twice")
+        space[key] = domain
     metric, mode, target = _metric(content.get("metric"))
     cap = content.get("run_cap")
     if cap is not None and not (is_whole(cap) and cap > 0):
         raise ValueError(f"run_cap must be a whole number above 0, but got {shown(cap)}")
-    points = None
     if method == "grid":
-        if num_samples is None and cap is not None and cap < _grid_size(space):
-            space, points = _first_points(space, cap)
-        else:
-            cap = 1  # each sample covers the grid
+        size = math.prod(len(domain[GRID_KEY]) for domain in space.values() if is_grid(domain))
+        if num_samples is None and cap is not None and cap < size:
+            raise ValueError(
+                f"run_cap must cover the grid of {size} points, but got {cap}; method random draws so many"
+            )
+        cap = 1  # each sample covers the grid
+    name, ignored = _name(content.get("name"))
     return SweepFile(
-        command=_command(content, parameters),
+        command=_command(content, space),
         parameters=space,
         metric=metric,
         mode=mode,
         target=target,
         search=_SEARCHERS[method],
-        points=points,
         stops_early=_early_terminate(content.get("early_terminate")),
         num_samples=cap if num_samples is None else num_samples,
-        name=_name(content.get("name"), ignored),
-        ignored=tuple(ignored),
+        name=name,
+        ignored=(*(key for key in _IGNORED if key in content), *ignored),
     )
 
 
-def _check_extent(content: Any) -> None:
-    """Refuse what takes no end to read, such as a list that contains itself or aliases of aliases."""
-    members = 0
-    waiting = [(content, 1)]
-    while waiting:
-        one, depth = waiting.pop()
-        if isinstance(one, Mapping):
-            one = list(one.values())
-        if not isinstance(one, list):
-            continue
-        members += len(one)
-        if depth > _DEEPEST:
-            raise ValueError(f"the file is nested too deeply: {_DEEPEST} levels are possible")
-        if members > _MOST_MEMBERS:
-            raise ValueError(f"the file has too many values: {_MOST_MEMBERS} are possible, counted with aliases")
-        waiting += [(member, depth + 1) for member in one]
+def _check_keys(given: Any, where: str, known: Sequence[str]) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} must be a mapping, but got {shown(given)}")
+    for key in given:
+        if key not in known:
+            hint = did_you_mean(key, known) if isinstance(key, str) else ""
+            raise ValueError(f"minitune does not have the key {shown(key)} of {where}{hint}; it has {', '.join(known)}")
 
 
-def _name(given: Any, ignored: list[str]) -> str | None:
-    """The name of the run."""
+def _one_of(key: str, value: Any, known: Mapping[str, Any] | Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{key} must be one of {', '.join(known)}, but got {shown(value)}")
+
+
+def _number(value: Any, key: str) -> float:
+    """A finite number. YAML takes `1e-4`, without a point, for a text."""
+    try:
+        # `float(True)` would be 1.0.
+        if isinstance(value, bool):
+            raise TypeError
+        if is_whole(value):
+            return value
+        found = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{key} must be a number, but got {shown(value)}") from None
+    if not math.isfinite(found):
+        raise ValueError(f"{key} must be a finite number, but got {found}")
+    return found
+
+
+def _name(given: Any) -> tuple[str | None, list[str]]:
+    """The name of the run, and whether it is ignored, since no directory can have it."""
     from minitune.record.layout import check_run_name
 
-    if given is None:
-        return None
-    if not isinstance(given, (str, int, float)):
+    if given is not None and not isinstance(given, (str, int, float)):
         raise ValueError(f"name must be a text, but got {shown(given)}")
     try:
-        return check_run_name(str(given))
+        return (None if given is None else check_run_name(str(given))), []
     except ValueError:
-        ignored.append("name")
-        return None
+        return None, ["name"]
 
 
 def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None, float | None]:
     if given is None:
         return None, None, None
-    check_keys(given, "metric", ("name", "goal", "target"))
+    _check_keys(given, "metric", ("name", "goal", "target"))
     if not isinstance(given.get("name"), str):
         raise ValueError(f"metric.name must be a text, but got {shown(given.get('name'))}")
     goal = given.get("goal", "minimize")
-    one_of("metric.goal", goal, _MODES)
+    _one_of("metric.goal", goal, _MODES)
     target = given.get("target")
-    if target is not None:
-        target = number(target, "metric.target")
-    return given["name"], _MODES[goal], target
+    return given["name"], _MODES[goal], None if target is None else _number(target, "metric.target")
 
 
-# -- the grid ----------------------------------------------------------------------------------------------------------
-def _grid_size(space: Mapping[str, Any]) -> int:
-    return math.prod(len(domain[GRID_KEY]) for domain in space.values() if is_grid(domain))
+# -- parameters --------------------------------------------------------------------------------------------------------
+def _parameters(given: Any, above: tuple[str, ...], is_grid: bool) -> Iterator[tuple[str, Any]]:
+    """The domain of each parameter, or its value if it is a constant, by its name."""
+    where = ".".join(("parameters", *above))
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{where} must be a mapping of names to domains, but got {shown(given)}")
+    for key, content in given.items():
+        if not (isinstance(key, str) and key and key.isprintable()) and not is_real(key):  # YAML takes `on` for true
+            rule = "a text of characters that can be printed"
+            raise ValueError(f"a name in {where} must be {rule}, but got {shown(key)}; put it into quotes")
+        keys = (*above, str(key))
+        name = ".".join(keys)
+        if isinstance(content, Mapping) and "parameters" in content:
+            _check_keys(content, f"parameters.{name}", ("parameters",))
+            yield from _parameters(content["parameters"], keys, is_grid)
+        else:
+            yield name, _domain(content, f"parameters.{name}", is_grid)
 
 
-def _first_points(space: Mapping[str, Any], count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A part of a grid: the space with choices in place of grids, and the first points, in the order of a whole
-    grid.
-    """
+def _domain(given: Any, key: str, is_grid: bool) -> Any:
     import minitune as tune
 
-    if count > _MOST_MEMBERS:
-        raise ValueError(f"run_cap must be at most {_MOST_MEMBERS}, or cover the grid, but got {count}")
-    names = sorted((name for name, domain in space.items() if is_grid(domain)), reverse=True)
-    # The first name varies fastest, so it is the last factor.
-    factors = product(*(space[name][GRID_KEY] for name in names))
-    points = [dict(zip(names, values, strict=True)) for values in islice(factors, count)]
-    choices = {name: tune.choice(space[name][GRID_KEY]) for name in names}
-    return {**space, **choices}, points
+    kind = _kind(given, key)
+    if kind == "constant":
+        return _plain(given["value"], f"{key}.value")
+    if kind == "categorical":
+        values = given["values"]
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
+        values = [_plain(value, f"{key}.values") for value in values]
+        return tune.grid_search(values) if is_grid else tune.choice(values)
+    numbers = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
+    try:
+        return _of_numbers(kind, numbers, is_grid)
+    except OverflowError:
+        raise ValueError(f"{key}: the numbers are too large for distribution {kind}") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def _kind(given: Any, key: str) -> str:
+    """The distribution of a parameter, which may follow from its other keys."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{key} must be a mapping, such as {{value: 3}}, but got {shown(given)}")
+    # An unknown distribution has unknown keys, too. Its name says more.
+    kind = given.get("distribution")
+    if "distribution" in given:
+        _one_of(f"{key}.distribution", kind, _KEYS_OF)
+    _check_keys(given, key, ("distribution", "value", "values", *_RANGE, *_DEFAULTS))
+    if kind is None:
+        kind = "uniform"
+        if "value" in given:
+            kind = "constant"
+        elif "values" in given:
+            kind = "categorical"
+        elif all(is_whole(given.get(name)) for name in _RANGE):  # as there
+            kind = "int_uniform"
+    needed = _KEYS_OF[kind]
+    # A key of another distribution was meant to do something. If it were ignored, another space would be searched.
+    for name in given:
+        if name not in (*needed, "distribution"):
+            raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
+    for name in needed:
+        if name not in given and name not in _DEFAULTS:
+            raise ValueError(f"{key}: distribution {kind} needs {name}")
+    return str(kind)
+
+
+def _of_numbers(kind: str, numbers: Mapping[str, float], is_grid: bool) -> Any:
+    import minitune as tune
+
+    if kind == "normal" and not is_grid:
+        return tune.randn(numbers["mu"], numbers["sigma"])
+    low = numbers.get("min", 0)
+    high = numbers.get("max", 0)
+    if low > high:
+        raise ValueError(f"min must be at most max, but got {shown(low)} and {shown(high)}")
+    if kind in ("int_uniform", "q_uniform"):
+        step = numbers.get("q", 1)
+        if not step > 0:
+            raise ValueError(f"q must be a number above 0, but got {step}")
+        if kind == "q_uniform":
+            return _steps(round(low / step), round(high / step), step, is_grid)
+        if not (int(low) == low and int(high) == high):
+            raise ValueError(f"min and max must be whole numbers, but got {low} and {high}")
+        return _steps(int(low), int(high), 1, is_grid)
+    if is_grid:
+        raise ValueError(f"method grid needs values or a range with steps, but got distribution {kind}")
+    if kind == "uniform":
+        return tune.uniform(low, high)
+    if kind == "log_uniform":  # there, its bounds are logarithms
+        low = math.exp(low)
+        high = math.exp(high)
+    return tune.loguniform(low, high)
+
+
+def _steps(first: int, last: int, step: float, is_grid: bool) -> Any:
+    """The multiples of a step, from `first` times it to `last` times it. A whole step makes whole numbers."""
+    import minitune as tune
+    from minitune.space.domains import Float
+
+    multiples = Float(None, None)
+    if is_grid:
+        if last - first >= _MOST_VALUES:
+            raise ValueError(f"a grid takes at most {_MOST_VALUES} values of a parameter, but got {last - first + 1}")
+        counts = range(first, last + 1)
+        return tune.grid_search([n * step if is_whole(step) else multiples.snap(n * step, step) for n in counts])
+    if not is_whole(step):
+        return tune.quniform(multiples.snap(first * step, step), multiples.snap(last * step, step), step)
+    if step == 1:
+        return tune.randint(first, last + 1)
+    return tune.qrandint(first * int(step), last * int(step), int(step))
+
+
+def _plain(value: Any, key: str) -> Any:
+    """A value that JSON has, for the program. A date becomes its text."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, (datetime.date, datetime.time)):
+        return str(value)
+    if isinstance(value, list):
+        return [_plain(member, key) for member in value]
+    if isinstance(value, Mapping):
+        if len(value) == 1 and next(iter(value)) in _READ_AS_DOMAINS:
+            raise ValueError(f"{key} must not be a mapping of {next(iter(value))} alone, which minitune reads itself")
+        return {_plain(name, key): _plain(member, key) for name, member in value.items()}
+    raise ValueError(
+        f"{key} must be a text, a number, true, false, null, or a list or a mapping of these, but got {shown(value)}"
+    )
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def _command(content: Mapping[str, Any], parameters: list[SweepParameter]) -> CommandLine:
+def _command(content: Mapping[str, Any], space: Mapping[str, Any]) -> CommandLine:
     from minitune.trainable.command_line import CommandLine
 
     given = content.get("command", list(_DEFAULT_COMMAND))
     # W&B takes a list; a text is split at spaces, without quotes.
-    words = given
-    if isinstance(given, str):
-        words = given.split()
+    words = given.split() if isinstance(given, str) else given
     if not isinstance(words, list) or not words:
         raise ValueError(f"command must be a list of words, but got {shown(given)}")
-    macros = _macros(content.get("program"), parameters)
+    macros = _macros(content.get("program"), space)
     made: list[Word] = []
     for word in words:
         if isinstance(word, bool) or not isinstance(word, (str, int, float)):
@@ -217,15 +355,15 @@ def _command(content: Mapping[str, Any], parameters: list[SweepParameter]) -> Co
         text = str(word)
         if "\0" in text:
             raise ValueError(f"a word of command must have no NUL, but got {shown(text)}")
+        if text == "${program}" and not macros[text]:
+            raise ValueError(f"program must be the path of the script, but got {shown(content.get('program'))}")
         if text in macros:
-            made += macros[text]()
-        elif re.fullmatch(r"\$\{\w+\}", text):
-            known = [*macros, "${envvar:NAME}"]
-            raise ValueError(
-                f"minitune does not have {text} of command{did_you_mean(text, known)}; it has {', '.join(known)}"
-            )
-        else:  # as there, a variable may stand inside a word, and the other names may not
-            made.append((re.sub(r"\$\{envvar:(.*?)\}", _variable, text),))
+            made += macros[text]
+        elif re.fullmatch(r"\$\{\w+\}", text) or "${envvar:" in text:
+            hint = did_you_mean(text, macros)
+            raise ValueError(f"minitune does not have {text} of command{hint}; it has {', '.join(macros)}")
+        else:
+            made.append((text,))
     if all(isinstance(part, str) for word in made for part in word):
         raise ValueError(
             "command passes no parameter to the program, and nothing fills wandb.config here; add a word ${args}"
@@ -233,50 +371,20 @@ def _command(content: Mapping[str, Any], parameters: list[SweepParameter]) -> Co
     return CommandLine(tuple(made))
 
 
-def _macros(program: Any, parameters: list[SweepParameter]) -> dict[str, Callable[[], list[Word]]]:
-    """What makes the words that stand for each macro."""
-    from minitune.trainable.command_line import FlagSlot, JsonSlot, ParameterSlot, slot_of
+def _macros(program: Any, space: Mapping[str, Any]) -> dict[str, list[Word]]:
+    """The words that stand for each macro."""
+    from minitune.trainable.command_line import slot_of
 
-    slots = [slot_of(parameter.name, parameter.domain) for parameter in parameters]
-    members: dict[str, Any] = {}
-    for slot, parameter in zip(slots, parameters, strict=True):
-        inner = members
-        for key in parameter.keys[:-1]:
-            inner = inner.setdefault(key, {})
-        inner[parameter.keys[-1]] = slot
-
-    def program_word() -> list[Word]:
-        if not isinstance(program, str) or not program or "\0" in program:
-            raise ValueError(f"program must be the path of the script, but got {shown(program)}")
-        return [(program,)]
-
-    def pairs(prefix: str) -> list[Word]:
-        return [(f"{prefix}{slot.name}=", slot) for slot in slots]
-
-    def split_pairs() -> list[Word]:
-        words: list[tuple[str | ParameterSlot, ...]] = []
-        for slot in slots:
-            words += [(f"--{slot.name}",), (slot,)]
-        return [*words]
-
+    slots = [slot_of(name, domain) for name, domain in space.items()]
+    has_program = isinstance(program, str) and program and "\0" not in program
     return {
-        "${env}": lambda: [("/usr/bin/env",)],
-        "${interpreter}": lambda: [("python",)],
-        "${program}": program_word,
-        "${args}": lambda: pairs("--"),
-        "${args_no_hyphens}": lambda: pairs(""),
-        "${args_no_equals}": split_pairs,
-        "${args_no_boolean_flags}": lambda: [FlagSlot(f"--{slot.name}", slot) for slot in slots],
-        "${args_json}": lambda: [(JsonSlot(members),)],
+        "${env}": [("/usr/bin/env",)],
+        "${interpreter}": [("python",)],
+        "${program}": [(program,)] if has_program else [],
+        "${args}": [(f"--{slot.name}=", slot) for slot in slots],
+        "${args_no_hyphens}": [(f"{slot.name}=", slot) for slot in slots],
+        "${args_no_equals}": [word for slot in slots for word in ((f"--{slot.name}",), (slot,))],
     }
-
-
-def _variable(found: re.Match[str]) -> str:
-    """The value of the environment variable that a word names."""
-    name = found[1]
-    if name not in os.environ:
-        raise ValueError(f"command: there is no environment variable {name}")
-    return os.environ[name]
 
 
 # -- early stopping ----------------------------------------------------------------------------------------------------
@@ -287,12 +395,14 @@ def _early_terminate(given: Any) -> dict[str, Any] | None:
     """
     if given is None:
         return None
-    check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta", "strict"))
-    one_of("early_terminate.type", given.get("type"), ("hyperband",))
+    _check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta", "strict"))
+    _one_of("early_terminate.type", given.get("type"), ("hyperband",))
     strict = given.get("strict", True)
     if strict is not True:  # there, a trial would be compared by its best value so far; see `ASHAScheduler`
         raise ValueError(f"early_terminate.strict must be true, but got {shown(strict)}")
-    numbers = {name: number(given[name], f"early_terminate.{name}") for name in given if name not in ("type", "strict")}
+    numbers = {
+        name: _number(given[name], f"early_terminate.{name}") for name in given if name not in ("type", "strict")
+    }
     for name, value in numbers.items():
         least = 1 if name == "eta" else 0
         if not least < value <= _FOREVER:

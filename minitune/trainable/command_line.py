@@ -51,55 +51,16 @@ class ParameterSlot(NamedTuple):
     name: str
     is_whole: bool = False
 
-    def value(self, values: Mapping[str, Any]) -> Any:
-        """The value that stands here."""
-        value = values[self.name]
-        if self.is_whole and isinstance(value, float) and value.is_integer():
-            return int(value)
-        return value
-
     def filled(self, values: Mapping[str, Any]) -> str:
         """The text that stands here."""
-        return argument_of(self.value(values))
+        value = values[self.name]
+        if self.is_whole and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return argument_of(value)
 
 
-class FlagSlot(NamedTuple):
-    """A word for a parameter that may be a boolean: the flag alone for true, no word for false, else `flag=value`."""
-
-    flag: str
-    slot: ParameterSlot
-
-    def filled(self, values: Mapping[str, Any]) -> list[str]:
-        """The word, or no word."""
-        value = self.slot.value(values)
-        if isinstance(value, bool):
-            return [self.flag] if value else []
-        return [f"{self.flag}={argument_of(value)}"]
-
-
-@dataclass(frozen=True)
-class JsonSlot:
-    """Where several parameters stand as one JSON object."""
-
-    members: Mapping[str, Any]
-
-    def filled(self, values: Mapping[str, Any]) -> str:
-        """The object as JSON."""
-        return json.dumps(_filled_members(self.members, values))
-
-
-def _filled_members(members: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    filled = {}
-    for key, member in members.items():
-        if isinstance(member, ParameterSlot):
-            filled[key] = member.value(values)
-        else:
-            filled[key] = _filled_members(member, values)
-    return filled
-
-
-Word: TypeAlias = "tuple[str | ParameterSlot | JsonSlot, ...] | FlagSlot"
-"""The parts of a word in their order, or a word that may be missing."""
+Word: TypeAlias = "tuple[str | ParameterSlot, ...]"
+"""The parts of a word in their order."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +77,10 @@ class CommandLine:
     def filled(self, config: Mapping[str, Any], trial_dir: str, seed: object) -> list[str]:
         """The words with values in their slots, for a new process."""
         values = {"trial_dir": trial_dir, "seed": seed, **config}
-        words = []
-        for word in self.words:
-            if isinstance(word, FlagSlot):
-                words += word.filled(values)
-            else:
-                words.append("".join(self._part(part, values) for part in word))
+        words = ["".join(self._part(part, values) for part in word) for word in self.words]
         return [*_SHELL, *words] if self.is_for_shell else words
 
-    def _part(self, part: str | ParameterSlot | JsonSlot, values: Mapping[str, Any]) -> str:
+    def _part(self, part: str | ParameterSlot, values: Mapping[str, Any]) -> str:
         if isinstance(part, str):
             return part
         text = part.filled(values)

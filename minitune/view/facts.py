@@ -5,6 +5,7 @@ The keys are those of `--json`, which the manual lists. An unknown value is None
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -101,6 +102,16 @@ def _continued(run: Story, state: Standing) -> dict[str, str]:
     return {CONTINUE: f"minitune resume {shlex.quote(run.path)}"} if state.can_go_on else {}
 
 
+def whole_run_facts(run: Story, state: Standing, goal: Goal, scope: str = "last") -> dict[str, Any]:
+    """The same with how much each parameter matters, the most important one first; with few trials, that is empty."""
+    shares: dict[str, float] = {}
+    if goal.metric and sum(trial.progress.num_reports > 0 for trial in run.trials) >= _FEWEST_FOR_IMPORTANCES:
+        with contextlib.suppress(ValueError):
+            shares = importances_of(run.trials, goal.metric, parameter_names(run.trials)).shares
+    importances = [{"parameter": name, "share": share} for name, share in shares.items()]
+    return {**run_facts(run, state, goal, scope), "importances": importances}
+
+
 def run_commands(run: Story, state: Standing) -> dict[str, str]:
     """The command lines by which one goes on with a run, by what they are for."""
     path = shlex.quote(run.path)
@@ -122,17 +133,6 @@ def facts_of_errors(alike: Sequence[Trial]) -> dict[str, Any]:
         "trials": [trial.number for trial in alike],
         "rerun": rerun_command(alike[0]),
     }
-
-
-def importances_facts(run: Story, goal: Goal) -> list[dict[str, Any]]:
-    """How much each parameter matters, the most important one first; empty with few trials."""
-    if goal.metric is None or sum(trial.progress.num_reports > 0 for trial in run.trials) < _FEWEST_FOR_IMPORTANCES:
-        return []
-    try:
-        found = importances_of(run.trials, goal.metric, parameter_names(run.trials))
-    except ValueError:
-        return []
-    return [{"parameter": name, "share": share} for name, share in found.shares.items()]
 
 
 def last_decisions(run: Story, decisions: Decisions) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitun
         "iteration 2: loss=2",
     ]
     assert out.splitlines()[0].endswith("/run: failed after 2 reports: ZeroDivisionError: nothing left")
-    assert out.endswith("failed again after 2 reports; --pdb opens the debugger there\n")
+    assert out.endswith("failed after 2 reports, as before; --pdb opens the debugger there\n")
     assert err.startswith("Traceback")
     assert "minitune/trainable" not in err
     assert (files_below(storage), os.getcwd(), dict(os.environ)) == (before, cwd, env)
@@ -57,7 +57,7 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune) -> None:
     status, out, _ = minitune("rerun", "run", "1")
 
     assert status == 0
-    assert out.endswith("ended after 3 reports\n")
+    assert out.endswith("ended after 3 reports, as before\n")
 
 
 def draws(config: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def test_the_attempt_that_failed_is_run_again_in_its_surroundings(
 
     (tmp_path / "mark").touch()
     status, out, _ = minitune("rerun", run.experiment_path)
-    assert (status, out.splitlines()[-1]) == (0, "did not fail this time: 1 report; the last time it failed after 1")
+    assert (status, out.splitlines()[-1]) == (0, "ended after 1 report, not as before: failed after 1 report")
 
 
 def test_a_trial_that_fails_only_this_time_says_so(minitune: Minitune, tmp_path: Path) -> None:
@@ -89,7 +89,8 @@ def test_a_trial_that_fails_only_this_time_says_so(minitune: Minitune, tmp_path:
     run = fit(draws, {"mark": str(tmp_path / "mark")}, storage_path=tmp_path)
     (tmp_path / "mark").unlink()
     status, out, _ = minitune("rerun", run.experiment_path)
-    assert (status, out.splitlines()[-1]) == (3, "failed after 1 report; --pdb opens the debugger there")
+    last = "failed after 1 report, not as before: ended after 1 report; --pdb opens the debugger there"
+    assert (status, out.splitlines()[-1]) == (3, last)
 
 
 def test_a_trial_is_not_run_again_without_its_gpus(
@@ -159,15 +160,15 @@ def climb(config: dict[str, Any]) -> None:
             report({"height": height}, checkpoint=Checkpoint(directory))
 
 
-@pytest.mark.parametrize(("end", "how"), [(7, "ended"), (99, "stopped")])
+@pytest.mark.parametrize("end", [7, 99])
 def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(
-    minitune: Minitune, tmp_path: Path, end: int, how: str
+    minitune: Minitune, tmp_path: Path, end: int
 ) -> None:
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"speed": [1, 2, 4]}
     )
     settings = {"metric": "height", "mode": "max", "scheduler": scheduler, "seed": 1, "storage_path": tmp_path}
-    if how == "stopped":
+    if end == 99:
         settings["stop"] = {"training_iteration": 6}
     grid = fit(climb, {"speed": grid_search([1, 4]), "end": end}, **settings)
     assert any(decision.action == "EXPLOIT" for decision in grid[0].decisions)
@@ -176,7 +177,7 @@ def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(
     assert status == 0
     assert f"start   at {grid[1].path}" in out
     assert out.splitlines()[-2] == f"iteration 6: height={grid[0].metrics['height']:g}"
-    assert out.splitlines()[-1].startswith(f"{how} after ")
+    assert out.splitlines()[-1].endswith(", as before")
 
 
 def needs_values(config: dict[str, Any], values: list[int]) -> dict[str, Any]:
@@ -340,7 +341,7 @@ def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float]
         recorded = ExperimentAnalysis(script.storage / "bad").trials[1].last_result["hidden"]
         terminal.expect(str(recorded))  # drawn from the trial's own seed
         terminal.type("q")
-        terminal.expect("failed again after 1 report")
+        terminal.expect("failed after 1 report, as before")
         assert terminal.wait() == 3
     finally:
         terminal.close()
@@ -563,7 +564,7 @@ def test_the_debugger_opens_where_the_code_of_the_user_has_failed(
         trace = trace.tb_next
     assert trace.tb_frame.f_code.co_name == "train"
     assert out.index("iteration 2: ") < out.index("the debugger has stopped where the trial failed: `up` and `down` ")
-    assert out.endswith("failed again after 2 reports\n"), "no hint of what was used"
+    assert out.endswith("failed after 2 reports, as before\n"), "no hint of what was used"
     assert err.startswith("Traceback")
 
 

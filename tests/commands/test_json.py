@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,47 @@ def test_the_object_has_the_keys_of_the_manual(minitune: Minitune, arguments: li
 
 def test_every_command_that_shows_data_has_it() -> None:
     have = {name for name in cli.COMMANDS if "--json" in cli.parser_of(name)._option_string_actions}
-    assert have == {"ls", "show", "best"}
+    assert have == {"ls", "show", "best", "run", "resume"}
 
 
 def test_a_metric_does_not_replace_a_key_of_a_row(minitune: Minitune, tmp_path: Path) -> None:
     fit(lambda config: {"status": 7, "trial": "x", "loss": 1}, storage_path=tmp_path, name="run")
     (row,) = told(minitune, "ls", str(tmp_path / "run"))["trials"]
     assert (row["trial"], row["status"], row["loss"]) == (0, "finished", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["ls"], 0),
+        (["ls", "run", "run"], 0),
+        (["ls", "rum"], 1),
+        (["ls", "run", "--sort", "lass"], 1),
+        (["ls", "run", "--filter", "x>="], 2),
+        (["show", "run"], 0),
+        (["show", "run", "2"], 0),
+        (["show", "run", "9"], 1),
+        (["show", "run", "--metric", "los"], 1),
+        (["best", "run"], 0),
+        (["best", "run", "--metric", "acc", "--mode", "max"], 1),
+        (["run", "--storage", "{new}", "--", "echo", "report loss={x: grid_search([1])}"], 0),
+        (["run", "--storage", "{new}", "--", "sh", "-c", "exit 3"], 3),
+        (["run", "--storage", "{new}", "--metric", "los", "--mode", "min", "--", "echo", "report loss=1"], 3),
+        (["run", "--", "no_such_program"], 1),
+        (["resume", "{copy}"], 3),
+        (["resume", "{copy}", "--add-samples", "1"], 3),
+        (["resume", "rum"], 1),
+        (["resume", "script.py"], 1),
+    ],
+)
+def test_a_command_has_one_exit_status_with_and_without_json(minitune, storage, tmp_path, arguments, status):
+    for options in ([], ["--json"]):
+        shutil.copytree(storage / "run", copy := tmp_path / f"copy{len(options)}")
+        given = [word.format(new=tmp_path, copy=copy) if word in ("{new}", "{copy}") else word for word in arguments]
+        found, out, err = minitune(given[0], *options, *given[1:])
+        assert found == status, err
+        if options and status in (0, 3):
+            value = json.loads(out)
+            assert value["schema"] == 1
+            if given[0] in ("run", "resume"):
+                assert set(value) == keys_in_manual("`show RUN`") - {"decisions"}

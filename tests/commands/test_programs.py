@@ -142,7 +142,6 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
     [
         (["--", "no-such-program"], 1, "there is no program 'no-such-program'"),
         (["--", __file__], 1, f"{__file__} is not executable: put its interpreter before it"),
-        (["--", sys.executable, "missing.py"], 1, "minitune: there is no script 'missing.py'"),
         (["--time-budget", "10x", "--", "true"], 2, "such as 90s, 10m, 2h, but got 10x"),
         ([], 2, "a command is needed"),
         (["train.py"], 2, "a command goes behind --"),
@@ -442,17 +441,14 @@ def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message:
 
 
 @pytest.mark.parametrize(("samples", "expected"), [("1", 3), ("2", 1)])
-def test_a_missing_metric_is_the_usual_error_with_the_last_lines(run: Run, samples: str, expected: int) -> None:
-    code = "seq 30; echo begin; echo x >$MINITUNE_CHECKPOINT_DIR/x; echo report loss=1; sleep 60"
+def test_a_missing_metric_is_the_usual_error(run: Run, samples: str, expected: int) -> None:
+    code = "echo report loss=1; sleep 60"
     status, out, err = run(
         "run", "--metric", "los", "--mode", "min", "--num-samples", samples, "--name", "run", *shell(code)
     )
 
     assert status == expected
     assert "the metric 'los' must be in every reported result, but reported were: loss" in out + err
-    last = "\n".join(f"  {number}" for number in range(13, 31))  # with the two lines that follow, twenty
-    assert out.count(f"reports no los. Its last lines:\n{last}\n  begin\n  report loss=1\n") == 1
-    assert not any("program" in name for trial in trials() for name in os.listdir(trial.local_path))
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------
@@ -584,10 +580,7 @@ def test_a_directory_that_the_program_has_replaced_is_the_cause(run: Run, make: 
     code = f"echo report v=1; until {is_reported}; do sleep 0.01; done; {replace}"
     status, _, _ = run("run", "--name", "after", *shell(code, "{trial_dir}"))
     assert status == 0
-    # The driver removes what a killed worker has left.
-    status, _, _ = run("run", "--name", "killed", *shell(f"{replace}; kill -9 $PPID; sleep 1000"))
-    assert status == 3
-    left = [name for run_name in ("run", "after", "killed") for name in os.listdir(trials(run_name)[0].local_path)]
+    left = [name for run_name in ("run", "after") for name in os.listdir(trials(run_name)[0].local_path)]
     assert not any("program" in name for name in left)
 
 

@@ -1,15 +1,9 @@
 """Command lines with parameters, and the code of programs."""
 
-import json
-
 import pytest
 
 from minitune import choice, quniform, uniform
 from minitune.trainable.command_line import (
-    CommandLine,
-    FlagSlot,
-    JsonSlot,
-    ParameterSlot,
     argument_of,
     read_command,
     read_domain,
@@ -88,19 +82,6 @@ def test_a_value_with_a_whole_step_is_whole():
     assert slot_of("n", uniform(1, 9)).filled({"n": 3.0}) == "3.0"
     assert slot_of("n", None).filled({"n": 3.0}) == "3.0"
     assert slot_of("n", quniform(2, 8, 2)).filled({"n": 3.5}) == "3.5"
-
-
-@pytest.mark.parametrize(("value", "words"), [(True, ["--on"]), (False, []), ("a", ["--on=a"]), (0, ["--on=0"])])
-def test_a_flag_stands_alone_or_has_a_value(value, words):
-    command = CommandLine((("train.py",), FlagSlot("--on", ParameterSlot("on")), ("last",)))
-    assert command.filled({"on": value}, "/d", 0) == ["train.py", *words, "last"]
-
-
-def test_several_parameters_may_be_one_object():
-    members = {"lr": ParameterSlot("lr"), "more": {"n": ParameterSlot("n", is_whole=True), "act": ParameterSlot("act")}}
-    command = CommandLine((("--args=", JsonSlot(members)),))
-    (word,) = command.filled({"lr": 0.1, "n": 3.0, "act": "a"}, "DIR", 0)
-    assert json.loads(word.removeprefix("--args=")) == {"lr": 0.1, "more": {"n": 3, "act": "a"}}
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,7 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
         "steps": "distribution: q_uniform, min: 0, max: 1.1, q: 0.25",
         "short_steps": "distribution: q_uniform, min: 0.1, max: 0.3, q: 0.1",
         "whole_steps": "distribution: q_uniform, min: 0.1, max: 11, q: 5",
-        "log_steps": "distribution: q_log_uniform, min: 0, max: 1",
-        "log_values_steps": "distribution: q_log_uniform_values, min: 0.7, max: 3, q: 0.5",
-        "log_steps_from_zero": "distribution: q_log_uniform_values, min: 1, max: 9, q: 4",
         "normal": "distribution: normal, mu: 2, sigma: 0.5",
-        "normal_steps": "distribution: q_normal, mu: 8, sigma: 0.01, q: 4",
-        "log_normal": "distribution: log_normal, mu: 3, sigma: 0",
-        "log_normal_steps": "distribution: q_log_normal, mu: 3, sigma: 0, q: 7",
         "fixed": "value: '{x: 7}'",
     }
 
@@ -112,16 +106,9 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
         "steps": "0.0 0.25 0.5 0.75 1.0",
         "short_steps": "0.1 0.2 0.3",
         "whole_steps": "0 5 10",
-        "log_steps": "1 2 3",
-        "log_values_steps": "0.5 1.0 1.5 2.0 2.5 3.0",
-        "log_steps_from_zero": "0.0 4.0 8.0",
-        "log_normal": str(math.exp(3)),
-        "log_normal_steps": "21.0",
     }.items():
         assert set(drawn[name]) == set(values.split()), name
     assert 1 < sum(map(float, drawn["normal"])) / 80 < 3
-    last = {name: domain.sample(random_state=1) for name, domain in domains.items() if name != "fixed"}
-    assert {"--normal_steps=8", "--log_normal_steps=21"} <= set(arguments(sweep, **last))
 
 
 def test_a_grid_has_all_values_of_ranges_with_steps(tmp_path: Path) -> None:
@@ -129,7 +116,6 @@ def test_a_grid_has_all_values_of_ranges_with_steps(tmp_path: Path) -> None:
         "whole": "min: 1, max: 3",
         "steps": "distribution: q_uniform, min: 0.1, max: 0.3, q: 0.1",
         "whole_steps": "distribution: q_uniform, min: 0, max: 11, q: 5",
-        "log_steps": "distribution: q_log_uniform_values, min: 1, max: 9, q: 4",
     }
 
     domains = sweep_of(tmp_path, GRID + parameters(rows)).parameters
@@ -138,7 +124,6 @@ def test_a_grid_has_all_values_of_ranges_with_steps(tmp_path: Path) -> None:
         "whole": [1, 2, 3],
         "steps": [0.1, 0.2, 0.3],
         "whole_steps": [0, 5, 10],
-        "log_steps": [0, 4, 8],
     }
 
 
@@ -179,13 +164,12 @@ parameters:
   lr: {values: [0.5]}
   trial_dir: {value: mine}
   note: {values: [a b]}
-  steps: {distribution: q_normal, mu: 8, sigma: 0.01, q: 4}
   model: {parameters: {depth: {value: [4, x]}}}
 """
 
 
-def test_each_macro_stands_for_its_words(run: Run, tmp_path: Path) -> None:
-    macros = ["${args}", "${args_no_hyphens}", "${args_no_boolean_flags}", "${args_no_equals}", "${args_json}"]
+def test_each_macro_stands_for_its_words(run, tmp_path):
+    macros = ["${args}", "${args_no_hyphens}", "${args_no_equals}"]
     words = json.dumps(["${program}", "-c", SHOW, *macros])
     written(tmp_path, f"program: {sys.executable}\nmethod: random\nrun_cap: 1\ncommand: {words}\n{PARAMETERS}")
 
@@ -193,14 +177,10 @@ def test_each_macro_stands_for_its_words(run: Run, tmp_path: Path) -> None:
 
     (trial,) = trials()
     got = trial.last_result["got"]
-    depth = 'model.depth=[4, "x"]'
-    pairs = ["amp=True", "old=False", "lr=0.5", "trial_dir=mine", "note=a b", "steps=8", depth]
-    content = {"amp": True, "old": False, "lr": 0.5, "trial_dir": "mine", "note": "a b", "steps": 8}
-    assert got[:7] == [f"--{pair}" for pair in pairs]
-    assert got[7:14] == pairs
-    assert got[14:20] == ["--amp", *(f"--{pair}" for pair in pairs[2:])]
-    assert got[20:34] == [word for pair in pairs for word in f"--{pair}".split("=", 1)]
-    assert [json.loads(word) for word in got[34:]] == [{**content, "model": {"depth": [4, "x"]}}]
+    pairs = ["amp=True", "old=False", "lr=0.5", "trial_dir=mine", "note=a b", 'model.depth=[4, "x"]']
+    assert got[:6] == [f"--{pair}" for pair in pairs]
+    assert got[6:12] == pairs
+    assert got[12:] == [word for pair in pairs for word in f"--{pair}".split("=", 1)]
 
 
 def test_a_command_may_be_one_text(tmp_path: Path) -> None:
@@ -209,17 +189,16 @@ def test_a_command_may_be_one_text(tmp_path: Path) -> None:
     assert sweep.command.filled({"x": 1}, "DIR", 0) == ["python", "run.py", "x=1"]
 
 
-def test_all_other_words_are_literal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A_DIRECTORY", "${args}")
+def test_all_other_words_are_literal(run: Run, tmp_path: Path) -> None:
     literal = ["${now:%Y-%m-%d}", "{a:1}", "{x}", "{{x}}", "{x: uniform(0, 1)}", "{trial_dir}", "a=${program}", "$HOME"]
-    words = ["echo", *literal, 3, "${envvar:A_DIRECTORY}", "in=${envvar:A_DIRECTORY}/b", "${args_no_hyphens}"]
+    words = ["echo", *literal, 3, "${args_no_hyphens}"]
     written(tmp_path, f"command: {json.dumps(words)}\n{BASE}{X}")
 
     status, out, _ = run("run", "--dry-run", "sweep.yaml")
 
     assert status == 0
     line = out.splitlines()[0].replace("'", "")
-    assert line == " ".join(["echo", *literal, "3", "${args}", "in=${args}/b", "x=1"])
+    assert line == " ".join(["echo", *literal, "3", "x=1"])
 
 
 # -- the search --------------------------------------------------------------------------------------------------------
@@ -250,21 +229,6 @@ def test_a_target_ends_the_run(run: Run, tmp_path: Path, goal: str, target: str,
     assert [trial.last_result["v"] for trial in trials() if trial.last_result] == ran
     assert ("The run has ended because v <= 2.5 was reached." in out) == (target == "2.5")
     assert [run(command, "run")[0] for command in ("watch", "resume")] == [0, 0], "what it was to reach is reached"
-
-
-@pytest.mark.parametrize(("options", "count"), [([], 4), (["--num-samples", "2"], 12)])
-def test_run_cap_may_be_below_the_grid(run: Run, tmp_path: Path, options: list[str], count: int) -> None:
-    space = "parameters: {b: {values: [1, 2]}, a: {min: 1, max: 3}}\n"
-    written(tmp_path, f"name: run\ncommand: [echo, report, '${{args_no_hyphens}}']\n{GRID}run_cap: 4\n{space}")
-
-    assert run("run", "sweep.yaml", *options)[0] == 0
-
-    # the first points of the whole grid, in its order
-    whole = [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (3, 2)]
-    assert [(trial.config["a"], trial.config["b"]) for trial in trials()] == [*whole, *whole][:count]
-    assert len(run("run", "sweep.yaml", "--dry-run")[1].splitlines()) == 3
-    written(tmp_path, f"{GRID}run_cap: 2\nparameters: {{x: {{values: [1, 2, 3]}}}}\n")
-    assert len(run("run", "sweep.yaml", "--dry-run")[1].splitlines()) == 2, "no more than the cap"
 
 
 @pytest.mark.parametrize(
@@ -321,9 +285,6 @@ def stopped(lines: str) -> str:
 
 
 HUGE = "1" + "0" * 30
-ALIASES = "".join(f", &b{i} [{','.join([f'*b{i - 1}'] * 9)}]" for i in range(1, 9))
-BOMB = f"[&b0 [x,x,x,x,x,x,x,x,x]{ALIASES}]"
-"""Nine aliases of nine aliases ...: 9**9 words."""
 
 
 @pytest.mark.parametrize(
@@ -337,23 +298,26 @@ BOMB = f"[&b0 [x,x,x,x,x,x,x,x,x]{ALIASES}]"
         ("", "the file must be a mapping, but got None"),
         # distributions
         (of_x("distribution: beta"), "parameters.x.distribution must be one of"),
-        (of_x("distribution: inv_log_uniform, min: 0, max: 1"), "log_normal, q_log_normal, but got 'inv_log_uniform'"),
+        (of_x("distribution: q_log_uniform_values, min: 1, max: 3"), "but got 'q_log_uniform_values'"),
+        (of_x("distribution: q_uniform, min: 0, max: 1, q: 0"), "parameters.x: q must be a number above 0"),
+        (
+            of_x("distribution: inv_log_uniform, min: 0, max: 1"),
+            "normal, but got 'inv_log_uniform'",
+        ),
         (of_x("values: [1, 2], probabilities: [0.5, 0.5]"), "does not have the key 'probabilities' of parameters.x"),
-        (of_x("distribution: q_normal, q: 0"), "parameters.x.q must be a number above 0"),
-        (of_x("distribution: q_log_uniform_values, min: 0, max: 3"), "parameters.x: min must be above 0"),
         (of_x("distribution: log_uniform, min: 0, max: 1000"), "x: the numbers are too large for distribution log_uni"),
-        (of_x("distribution: log_normal, mu: 700"), "parameters.x: the numbers are too large"),
-        (of_x("distribution: log_normal, sigma: -1"), "parameters.x: sigma must be at least 0, but got -1"),
         (of_x("distribution: int_uniform, min: 0, max: .inf"), "x.max must be a finite number, but got inf"),
         (of_x("distribution: int_uniform, min: .nan, max: 4"), "x.min must be a finite number, but got nan"),
-        (of_x("distribution: int_uniform, min: 0.5, max: 4"), "parameters.x: min must be a whole number"),
+        (
+            of_x("distribution: int_uniform, min: 0.5, max: 4"),
+            "x: min and max must be whole numbers, but got 0.5",
+        ),
         (of_x("distribution: q_uniform, min: 0, max: 1e308, q: 1e-300"), "parameters.x: the numbers are too large"),
         (of_x(f"distribution: uniform, min: 0, max: {HUGE * 20}"), "parameters.x: the numbers are too large"),
         (of_x(f"min: 0, max: {HUGE}", head=GRID), f"1000000 values of a parameter, but got {HUGE[:-1]}1"),
         (of_x("distribution: q_uniform, min: 0, max: 1, q: 1e-9", head=GRID), "a grid takes at most 1000000 values"),
         (of_x("distribution: q_uniform, min: 0, max: 1e7, q: 1", head=GRID), "but got 10000001"),
         (of_x("distribution: uniform, min: 0, max: 1", head=GRID), "grid needs values or a range with steps, but got"),
-        (of_x("distribution: q_normal", head=GRID), "grid needs values or a range with steps"),
         (f"{BASE}parameters: {{x: 3}}", "parameters.x must be a mapping, such as {value: 3}, but got 3"),
         (of_x("min: 1"), "parameters.x: distribution uniform needs max"),
         (of_x("min: 1, max: 2, q: 1"), "distribution int_uniform takes min, max, but got q"),
@@ -372,8 +336,8 @@ BOMB = f"[&b0 [x,x,x,x,x,x,x,x,x]{ALIASES}]"
         (f"{BASE}parameters: {{x.y: {{value: 1}}, x: {{parameters: {{y: {{value: 1}}}}}}}}", "x.y is there twice"),
         (f'{BASE}parameters: {{"a\\0": {{value: 1}}}}', "characters that can be printed"),
         (f"{BASE}parameters: {{'': {{value: 1}}}}", "characters that can be printed, but got ''"),
-        (f"{BASE}parameters: {{on: {{value: 1}}}}", "in parameters must be a text, but got True; put it into quotes"),
-        (f"{BASE}parameters: {{~: {{value: 1}}}}", "a name in parameters must be a text, but got None"),
+        (f"{BASE}parameters: {{on: {{value: 1}}}}", "that can be printed, but got True; put it into quotes"),
+        (f"{BASE}parameters: {{~: {{value: 1}}}}", "a name in parameters must be a text of characters"),
         # the objective and its limits
         (f"metric: 3\n{BASE}{X}", "metric must be a mapping, but got 3"),
         (f"{BASE}{X}metric: {{name: 3}}", "metric.name must be a text, but got 3"),
@@ -390,11 +354,14 @@ BOMB = f"[&b0 [x,x,x,x,x,x,x,x,x]{ALIASES}]"
         (BASE.replace("random", "bayes") + X, "method bayes needs metric"),
         (BASE.replace("run_cap: 5", "") + X, "a sweep without run_cap has no end"),
         (BASE.replace("5", "0") + X, "run_cap must be a whole number above 0"),
-        (f"{GRID}run_cap: 1000001\nparameters: {{a: {{min: 1, max: 999999}}, b: {{values: [1, 2]}}}}", "most 1000000"),
         # the command
         (BASE.replace("train.py", "3") + X, "program must be the path of the script, but got 3"),
-        (f"command: ['a=${{envvar:NO_SUCH}}/b']\n{BASE}{X}", "no environment variable NO_SUCH"),
         (f"command: ['${{arg}}']\n{BASE}{X}", "minitune does not have ${arg} of command (did you mean '${args}'?)"),
+        (f"command: ['a=${{envvar:HOME}}/b']\n{BASE}{X}", "minitune does not have a=${envvar:HOME}/b of command"),
+        (
+            f"{GRID}run_cap: 2\nparameters: {{a: {{values: [1, 2, 3]}}}}",
+            "run_cap must cover the grid of 3 points, but got 2",
+        ),
         (f"command: ['${{args_json_file}}']\n{BASE}{X}", "minitune does not have ${args_json_file} of command"),
         (f"command: [a, '--args=${{args}}']\n{BASE}{X}", "command passes no parameter to the program"),
         (f"command: []\n{BASE}{X}", "command must be a list of words, but got []"),
@@ -402,12 +369,9 @@ BOMB = f"[&b0 [x,x,x,x,x,x,x,x,x]{ALIASES}]"
         (f"command: [a, true]\n{BASE}{X}", "a word of command must be a text, but got True; put it into quotes"),
         (f'command: ["a\\0"]\n{BASE}{X}', "a word of command must have no NUL"),
         # what has no end or no meaning
-        (of_x("values: [&r [*r]]"), "the file is nested too deeply"),
-        (f"{BASE}parameters: {{x: &r {{parameters: {{y: *r}}}}}}", "the file is nested too deeply"),
-        (of_x(f"value: {'[' * 60 + ']' * 60}"), "the file is nested too deeply"),
+        (of_x("values: [&r [1], *r]"), "minitune does not have aliases"),
+        (f"# {'x' * 1_000_000}\n{BASE}{X}", "it is larger than 1000000 bytes"),
         (of_x(f"value: {'[' * 2000}{']' * 2000}"), "cannot be read: it is nested too deeply"),
-        (of_x(f"values: {BOMB}"), "the file has too many values"),
-        (f"name: {BOMB}\n{BASE}{X}", "the file has too many values"),
         ("{a", "cannot be read"),
         (of_x('value: !!int ""'), "cannot be read"),
         (of_x("value: !!python/name:os.system "), "cannot be read"),
