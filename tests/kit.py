@@ -320,6 +320,21 @@ class SavedCounter(Counter):
         self.n = checkpoint["n"]
 
 
+class Scalar:
+    """A number of another library, such as NumPy's."""
+
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def item(self) -> Any:
+        return self.value
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
 # -- plug-ins that remember ------------------------------------------------------------------------------------------
 
 

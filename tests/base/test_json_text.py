@@ -7,6 +7,7 @@ from enum import IntEnum
 from types import MappingProxyType
 
 import pytest
+from kit import Scalar
 
 from minitune.base import json_text
 from minitune.base.json_text import clean, dumps, json_chunks, json_decoder, keeps_types, pretty, short_text
@@ -14,18 +15,6 @@ from minitune.base.json_text import clean, dumps, json_chunks, json_decoder, kee
 
 class Level(IntEnum):
     LOW = 3
-
-
-class Scalar:
-    """Like a number of another library."""
-
-    shape = ()
-
-    def __init__(self, item):
-        self._item = item
-
-    def item(self):
-        return self._item
 
 
 class Array:

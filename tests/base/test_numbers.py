@@ -8,23 +8,11 @@ import enum
 import math
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import pytest
+from kit import Scalar
 
 from minitune.base.numbers import as_number, as_objective, item_of, known_number, sortable
-
-
-class Scalar:
-    """Like a scalar of a library that knows none of Python's classes of numbers."""
-
-    shape: Any = ()
-
-    def __init__(self, item):
-        self._item = item
-
-    def item(self):
-        return self._item
 
 
 class OnlyNumpy:

@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+from kit import Scalar
 
 from minitune.base.text import (
     Console,
@@ -143,18 +144,6 @@ def test_numbers_are_whole_or_have_six_digits():
     assert [mebibytes(size) for size in (0, 2**20, 41 * 2**20 + 2**19 + 1)] == ["0 MiB", "1 MiB", "42 MiB"]
     assert [counted(count, "trial") for count in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
     assert name_of_int(1 << 3000) == "<int of 3001 bits>"
-
-
-class Scalar:
-    """Like a number of another library."""
-
-    shape = ()
-
-    def __init__(self, item):
-        self._item = item
-
-    def item(self):
-        return self._item
 
 
 def test_numbers_of_other_libraries_become_pythons_own_at_every_depth():

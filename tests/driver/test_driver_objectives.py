@@ -8,21 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from kit import fit, journal_of, listening, live_reports, restore
+from kit import Scalar, fit, journal_of, listening, live_reports, restore
 
 from minitune import ASHAScheduler, Searcher, Stopper, grid_search, report, uniform
-
-
-class Scalar:
-    """Like a scalar of a library that knows none of Python's classes of numbers."""
-
-    shape = ()
-
-    def __init__(self, value):
-        self.value = value
-
-    def item(self):
-        return self.value
 
 
 class Pair(Scalar):

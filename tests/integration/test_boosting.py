@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from kit import fit, stand_ins
+from kit import Scalar, fit, stand_ins
 
 from minitune.integration._metrics import Boosting
 from minitune.ray.trainers import LightGBMTrainer, XGBoostTrainer
@@ -57,7 +57,7 @@ class LightGBM:
         model = Booster()
         for number in range(rounds):
             model.rounds = number + 1
-            found = [("eval", "loss", float(number), False), ("eval", "acc", Number(0.5), True)]
+            found = [("eval", "loss", float(number), False), ("eval", "acc", Scalar(0.5), True)]
             callback(SimpleNamespace(model=model, iteration=number, end_iteration=rounds, evaluation_result_list=found))
 
 
@@ -81,18 +81,6 @@ class XGBoost:
             history["eval"]["acc"].append(0.5)
             assert not callback.after_iteration(model, number, history), "it ends no training"
         assert callback.after_training(model) is model
-
-
-class Number:
-    """A number of NumPy."""
-
-    shape = ()
-
-    def __init__(self, value):
-        self.value = value
-
-    def item(self):
-        return self.value
 
 
 both = pytest.mark.parametrize("library", [LightGBM(), XGBoost()], ids=["lightgbm", "xgboost"])
@@ -183,7 +171,7 @@ def test_a_cross_validation_of_lightgbm_is_reported_with_its_deviations():
     with stand_ins(LightGBM.libraries, LightGBM.name) as module:
 
         def train(config):
-            found = [("cv_agg", "loss", Number(2.0), False, Number(0.0))]
+            found = [("cv_agg", "loss", Scalar(2.0), False, Scalar(0.0))]
             module.TuneReportCallback()(
                 SimpleNamespace(model=Booster(), iteration=0, end_iteration=1, evaluation_result_list=found)
             )

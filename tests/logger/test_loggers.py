@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from kit import fit, make_trial, run_trial
+from kit import Scalar, fit, make_trial, run_trial
 
 from minitune.error import DiskError
 from minitune.logger import (
@@ -32,21 +32,6 @@ class Odd:
     @property
     def shape(self):
         raise RuntimeError("no shape")
-
-
-class Scalar:
-    """An object with the interface of numpy's scalars."""
-
-    shape = ()
-
-    def __init__(self, value):
-        self.value = value
-
-    def item(self):
-        return self.value
-
-    def __str__(self):
-        return str(self.value)
 
 
 def nested(depth):

@@ -8,7 +8,7 @@ import sys
 from typing import ClassVar
 
 import pytest
-from kit import fit, make_trial, report_n, stand_ins
+from kit import Scalar, fit, make_trial, report_n, stand_ins
 
 from minitune import grid_search
 
@@ -130,14 +130,8 @@ def test_what_cannot_be_shown_is_logged_once(module, tmp_path, caplog):
 
 
 def test_the_hyperparameters_come_at_the_end_with_the_last_numbers(module, tmp_path):
-    class Scalar:
-        shape = ()
-
-        def item(self):
-            return 3
-
     logger = module.TBXLoggerCallback()
-    values = {"zero": 0, "off": False, "word": "", "none": None, "n": Scalar(), "sizes": [1, 2], "pair": (3, 4)}
+    values = {"zero": 0, "off": False, "word": "", "none": None, "n": Scalar(3), "sizes": [1, 2], "pair": (3, 4)}
     trial = trial_in(tmp_path, **values, net={"depth": 2}, object=object(), long="x" * 1001, most="y" * 1000)
     logger.log_trial_start(trial)
     for step in (1, 2):

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kit import FakeContext, make_trial, run_trial
+from kit import FakeContext, Scalar, make_trial, run_trial
 from toy_population import Loop, share_solved, solve
 
 from minitune import choice, uniform
@@ -505,11 +505,6 @@ def test_files_of_exploits_are_as_in_ray_tune(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-class Scalar:
-    def item(self):
-        return 0.5
-
-
 class Array:
     def item(self):
         raise ValueError("of several")
@@ -519,7 +514,7 @@ class Array:
 
 
 def test_values_that_json_does_not_know_are_written_as_numbers_lists_or_texts(tmp_path):
-    config = {"scalar": Scalar(), "array": Array(), "path": Path("a/b")}
+    config = {"scalar": Scalar(0.5), "array": Array(), "path": Path("a/b")}
     write_step(str(tmp_path), "t1", "t0", ExploitStep("1", "0", 4, 2, config, {"lr": 1}))
     (line,) = (tmp_path / "pbt_policy_t1.txt").read_text().splitlines()
     assert json.loads(line) == ["1", "0", 4, 2, {"scalar": 0.5, "array": [1, 2], "path": "a/b"}, {"lr": 1}]

@@ -99,22 +99,6 @@ def test_generations_move_the_distribution_as_in_the_papers(n, pull):
         assert evolution._variances == pytest.approx(plain.variances)
 
 
-def test_a_failed_trial_is_the_worst_of_its_generation():
-    means = []
-    for failed in (math.nan, 1e9):
-        evolution = evolution_of(uniform(0, 1), uniform(0, 1))
-        rng = random.Random(1)
-        for number in range(40):
-            point = evolution.draw(rng)
-            evolution.tell(point, failed if number % 3 == 0 else sum(point.coordinates))
-        means.append(evolution._mean)
-    assert means[0] == means[1] != [0.5, 0.5]
-
-
-def test_a_generation_of_failures_moves_nothing():
-    assert told_generations(evolution_of(uniform(0, 1)), math.nan, 0.9) == 0
-
-
 def test_draws_have_the_mean_and_the_widths_of_the_distribution():
     evolution = evolution_of(uniform(0, 1), uniform(3, 9))
     evolution._variances = [1.0, 0.04]

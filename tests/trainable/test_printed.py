@@ -5,16 +5,10 @@ import os
 import re
 
 import pytest
+from kit import Scalar
 
 from minitune.trainable import printed
 from minitune.trainable.printed import MARK, own_name, pattern_hint, print_report, report_in
-
-
-class Scalar:
-    shape = ()
-
-    def item(self):
-        return 0.5
 
 
 class Strange:
@@ -111,7 +105,7 @@ def test_a_line_that_looks_like_a_metric_gets_a_pattern(lines, pattern):
 def test_a_report_is_printed_as_one_marked_line(capfd, monkeypatch):
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:7]))
-    print_report({"loss": 0.5, "of a library": Scalar(), "object": Strange(), "list": [1, (2,)], "none": None})
+    print_report({"loss": 0.5, "of a library": Scalar(0.5), "object": Strange(), "list": [1, (2,)], "none": None})
     line = capfd.readouterr().out
     assert (line[0], line[-1], line.count("\n")) == (MARK, "\n", 1)
     assert report_in(line) == {"loss": 0.5, "of a library": 0.5, "object": "strange", "list": [1, [2]], "none": None}
