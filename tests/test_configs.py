@@ -180,20 +180,6 @@ def test_a_config_that_changes_after_the_tuner_was_made():
     assert Path(Tuner(trainable, run_config=run_config).fit().experiment_path).name == "after"
 
 
-@pytest.mark.parametrize(
-    ("field", "name", "text"),
-    [
-        ("search_alg", "tpr", r"search_alg must be one of .* but got 'tpr' \(did you mean 'tpe'\?\)"),
-        ("search_alg", "hebo", r"write a minitune\.search\.Searcher"),
-        ("scheduler", "ahsa", r"scheduler must be one of .* but got 'ahsa' \(did you mean 'asha'\?\)"),
-    ],
-)
-def test_names_of_searchers_and_schedulers_are_checked_at_once(field, name, text):
-    with pytest.raises(ValueError, match=text):
-        TuneConfig(**{field: name})
-    assert TuneConfig(search_alg="Random", scheduler="ASHA").scheduler == "ASHA"
-
-
 # -- nothing is on disk before everything was checked ----------------------------------------------------------------
 
 

@@ -61,11 +61,6 @@ def test_a_run_stops_at_its_criterion(stop):
     assert trial.stopping_criterion == (stop if isinstance(stop, dict) else {})
 
 
-def test_a_limit_may_be_a_pair():
-    (trial,) = run(Steps, stop={"loss": ("<=", 1)}, verbose=0).trials
-    assert trial.last_result["n"] == 2
-
-
 def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "with space"
@@ -111,11 +106,6 @@ def test_failed_trials_raise_unless_told_otherwise(caplog):
     (trial,) = run(broken, raise_on_failed_trial=False, verbose=0).trials
     assert trial.status == "ERROR"
     assert caplog.messages[-1].startswith("1 of 1 trials failed: 1 x KeyError: 'broken on purpose' (")
-
-
-def test_fail_fast_raises_the_error_of_the_trial():
-    with pytest.raises(KeyError, match="broken on purpose"):
-        run(broken, fail_fast="raise", verbose=0)
 
 
 def test_a_context_that_the_user_has_suppressed_stays_out(monkeypatch):
@@ -418,37 +408,6 @@ def test_a_variable_sets_how_many_trials_are_drawn_ahead(monkeypatch, ahead, dra
     spy = listening(on_trial_start=lambda trials, **info: seen.append(len(trials)))
     run(count, num_samples=20, callbacks=[spy], verbose=0)
     assert seen[0] == drawn
-
-
-class LoadsBadly(Steps):
-    def step(self):
-        result = super().step()
-        if self.n == 2 and not os.path.exists(self.config["marker"]):
-            Path(self.config["marker"]).touch()
-            raise RuntimeError("once, after a checkpoint")
-        return result
-
-    def load_checkpoint(self, checkpoint):
-        tries = Path(self.config["marker"])
-        tries.write_text(tries.read_text() + "x")
-        if len(tries.read_text()) <= 2:
-            raise OSError("the disk is slow today")
-        super().load_checkpoint(checkpoint)
-
-
-@pytest.mark.parametrize(("retries", "status"), [("2", "TERMINATED"), ("1", "ERROR")])
-def test_failed_restores_that_do_not_count(monkeypatch, tmp_path, retries, status):
-    monkeypatch.setenv("TUNE_RESTORE_RETRY_NUM", retries)
-    (trial,) = run(
-        LoadsBadly,
-        config={"marker": str(tmp_path / "marker")},
-        stop={"n": 3},
-        max_failures=1,
-        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
-        raise_on_failed_trial=False,
-        verbose=0,
-    ).trials
-    assert trial.status == status
 
 
 class LoadsBadlyTwice(Steps):

@@ -139,15 +139,6 @@ def test_an_order_against_the_mode_of_the_run_is_told(metric, mode, name, order,
     assert ("pass checkpoint_score_order='min'" in caplog.text) == is_told
 
 
-def test_best_checkpoints_are_sorted_by_the_score():
-    config = CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval/score")
-    result = fit(scoring, checkpoint_config=config)[0]
-    assert [metrics["eval"]["score"] for _, metrics in result.best_checkpoints] == [5, 7, 9]
-    assert result.get_best_checkpoint("eval/score", "max").path.endswith("checkpoint_000001")
-    with pytest.raises(RuntimeError):
-        result.get_best_checkpoint("nothing", "max")
-
-
 def test_a_retry_finds_its_checkpoint_although_few_are_kept():
     failed = []
 

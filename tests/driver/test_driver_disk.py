@@ -1,8 +1,6 @@
 """The files of a run."""
 
-import csv
 import json
-import math
 import os
 import re
 import time
@@ -17,7 +15,6 @@ from kit import (
     counting,
     fit,
     journal_of,
-    listening,
     make_tuner,
     report_n,
     report_state,
@@ -63,25 +60,6 @@ def test_a_run_has_a_directory_for_each_trial_with_its_files():
     }
 
 
-def test_the_files_of_a_trial_hold_nan_infinity_and_keys_that_come_late():
-    def trainable(config):
-        report({"loss": math.nan, "eval": {"acc": 1}})
-        report({"loss": math.inf, "late": "x"})
-
-    (result,) = fit(trainable, {"x": 3})
-    lines = [json.loads(line) for line in Path(result.path, "result.json").read_text().splitlines()]
-    assert [line["loss"] for line in lines] == [None, "Infinity"]
-    assert [line["training_iteration"] for line in lines] == [1, 2]
-    assert [line["done"] for line in lines] == [False, False]
-    assert all(line["config"] == {"x": 3} for line in lines)
-    assert all("experiment_tag" not in line for line in lines)
-    with open(Path(result.path, "progress.csv"), newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["eval/acc"] for row in rows] == ["1", ""]
-    assert [row["late"] for row in rows] == ["", "x"]
-    assert not any(key.startswith("config") for key in rows[0])
-
-
 def test_the_automatic_keys_come_in_their_order(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
@@ -112,30 +90,6 @@ def test_the_automatic_keys_come_in_their_order(tmp_path):
         "iterations_since_restore",
         "timesteps_since_restore",
     ]
-
-
-def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure():
-    left = [1, 2]
-
-    def trainable(config):
-        if left:
-            left.pop()
-            raise ValueError(f"still {len(left)} left")
-        report({"n": 1})
-
-    during = []
-
-    def look(trial, **info):
-        assert trial.error_file is not None
-        during.append(os.path.exists(os.path.join(trial.local_path, "error.pkl")))
-
-    (result,) = fit(trainable, max_failures=2, callbacks=[listening(on_trial_recover=look)])
-    text = Path(result.path, "error.txt").read_text()
-    heads = re.findall(r"^Failure # (\d) \(occurred at \d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\)$", text, re.MULTILINE)
-    assert heads == ["1", "2"]
-    assert text.index("still 1 left") < text.index("still 0 left")
-    assert during == [True, True]
-    assert not Path(result.path, "error.pkl").exists()
 
 
 def test_the_journal_tells_the_story_in_order():

@@ -1,13 +1,11 @@
 """The return value of `fit`."""
 
 import math
-from pathlib import Path
 
 import pytest
 from kit import counting, cut, fit, make_tuner, report_n, restore, run_path
 
 from minitune import (
-    Result,
     grid_search,
     register_env,
     report,
@@ -74,19 +72,6 @@ def test_the_defaults_come_from_the_tune_config():
 
 def test_the_earlier_one_of_equal_results_is_best():
     assert fit(report_n(2), num_samples=3).get_best_result("n", "max").metrics["trial_id"].endswith("00000")
-
-
-def test_a_result_has_metrics_configuration_and_checkpoints():
-    (result,) = fit(counting(2), {"x": 3})
-    text = repr(result)
-    assert text.startswith("Result(metrics={'n': 2, 'done': True, 'trial_id': '")
-    assert "error=None, checkpoint=Checkpoint(filesystem=local, path=" in text
-    assert text.endswith(f"log_dir={Path(result.path)!r})")
-    assert "pid" not in text
-    assert isinstance(result, Result)
-    assert result.config == {"x": 3}
-    assert [metrics["n"] for _, metrics in result.best_checkpoints] == [1, 2]
-    assert result.checkpoint == result.best_checkpoints[-1][0]
 
 
 def test_no_trial_runs_in_the_results_of_a_run_without_a_driver():

@@ -195,7 +195,6 @@ def test_commands_for_the_best_trial_need_one_objective(capsys):
     assert "several objectives (cost (min), gain (max)), so no trial is the best; pass --metric" in said
     assert main(["best", path, "--metric", "gain"]) == 0
     assert "max of gain" in capsys.readouterr().out
-    assert main(["compare", path, path, "--metric", "gain"]) == 0
 
 
 @pytest.mark.parametrize(

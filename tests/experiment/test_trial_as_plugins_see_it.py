@@ -5,9 +5,9 @@ import pickle
 from pathlib import Path
 
 import pytest
-from kit import fit, report_state, restored_state
+from kit import fit, report_state
 
-from minitune import Result, report
+from minitune import Result
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import Transition
@@ -164,23 +164,6 @@ def test_a_configuration_can_be_replaced_but_not_changed():
     trial.config = {**trial.config, "lr": 0.3}
     assert (trial.config, other.config) == ({"lr": 0.3}, {"lr": 0.1})
     assert json.dumps(other.config) == '{"lr": 0.1}'
-
-
-def test_results_after_the_checkpoint_of_a_retry_do_not_count(tmp_path):
-    def train(config):
-        if not restored_state():
-            report_state(1, {"n": 1})
-        attempt = len(list(attempts.iterdir()))
-        report({"n": 9 - attempt})
-        (attempts / str(attempt)).touch()
-        if attempt < 2:
-            raise ValueError("on purpose")
-
-    attempts = tmp_path / "attempts"
-    attempts.mkdir()
-
-    (trial,) = fit(train, max_failures=2)._run.trials
-    assert (trial.metric_analysis["n"]["max"], trial.metric_analysis["n"]["avg"]) == (7, 4)
 
 
 def test_the_result_of_a_checkpoint_is_not_done_because_the_trial_is():

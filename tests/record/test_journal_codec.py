@@ -415,32 +415,6 @@ def test_every_single_bit_flip_is_noticed():
             decode(bytes(damaged))
 
 
-def test_numpy_numbers_come_back_with_their_types():
-    numpy = pytest.importorskip("numpy")
-    values = {
-        name: getattr(numpy, name)(1)
-        for name in ("float16", "float32", "float64", "int8", "int16", "int64", "uint8", "uint64", "bool_")
-    }
-    values["nan"] = numpy.float32("nan")
-    line = encode({"m": values})
-
-    back = decode(line, unpickle=True)["m"]
-
-    assert {name: type(value) for name, value in back.items()} == {name: type(v) for name, v in values.items()}
-    assert numpy.isnan(back["nan"])
-    looked = decode(line)["m"]
-    assert looked["float32"] == 1.0
-    assert type(looked["float32"]) is float
-    assert b"pickle" not in line
-
-
-def test_numpy_arrays_come_back():
-    numpy = pytest.importorskip("numpy")
-    back = decode(encode({"a": numpy.arange(3.0)}), unpickle=True)["a"]
-
-    assert back.tolist() == [0.0, 1.0, 2.0]
-
-
 def test_the_text_of_an_object_is_short_and_survives_a_bad_repr():
     class Bad:
         def __repr__(self):

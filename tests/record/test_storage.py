@@ -1,5 +1,3 @@
-import contextlib
-import errno
 import logging
 import os
 import pickle
@@ -7,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kit import file_size_limit, fit, raiser, report_n
+from kit import fit, report_n
 
 from minitune.base import clock, files
 from minitune.config import default_storage_path
@@ -155,15 +153,6 @@ def test_the_name_of_an_unbegun_run_is_free(tmp_path):
     assert create(tmp_path, "exp").path == run.path
 
 
-def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path):
-    run = create(tmp_path, "exp")
-    left = Path(run.path, files.temporary_name())
-    left.mkdir()
-    (left / "half").touch()
-    run.clean()
-    assert os.listdir(run.path) == ["lock"]
-
-
 # -- a trial's directory -------------------------------------------------------------------------------------------
 
 
@@ -254,45 +243,6 @@ def test_a_link_in_the_directorys_place_is_not_used(tmp_path):
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sync", [False, True])
-def test_a_file_is_replaced_whole(tmp_path, sync):
-    path = tmp_path / "file"
-    path.write_bytes(b"one")
-    with path.open("rb") as reader:
-        with files.new_file(str(path), sync=sync) as file:
-            file.write(b"two" * 100_000)
-        assert reader.read() == b"one"  # who had it open still sees the old content
-
-    assert path.read_bytes() == b"two" * 100_000
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path):
-    before = os.umask(0o027)
-    try:
-        files.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
-        files.atomic_write(tmp_path / "file", b"")
-    finally:
-        os.umask(before)
-
-    assert (tmp_path / "blob").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.parametrize("step", ["write", "replace"])
-def test_a_failed_write_changes_nothing(tmp_path, monkeypatch, step):
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    if step == "replace":
-        monkeypatch.setattr(os, "replace", raiser(OSError(errno.EFBIG, os.strerror(errno.EFBIG))))
-    limit = file_size_limit(0) if step == "write" else contextlib.nullcontext()
-    with limit, pytest.raises(OSError, match="too large"):
-        files.atomic_write(path, b"new")
-
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_only_leftovers_of_a_killed_writer_are_removed(tmp_path):

@@ -146,6 +146,6 @@ def test_trial_that_swallows_its_stop_ends_at_a_later_report(caplog, monkeypatch
     _, grid = _fit(_deaf, stop={"training_iteration": 3})
     assert grid[0].metrics["training_iteration"] == 3
     assert "has caught TrialStopped and gone on" in caplog.text
-    assert main(["explain", grid.experiment_path, grid[0].metrics["trial_id"]]) == 0
+    assert main(["show", grid.experiment_path, grid[0].metrics["trial_id"]]) == 0
     assert "has caught TrialStopped and gone on" in capsys.readouterr().out
     assert "has caught TrialStopped and gone on" in Path(grid[0].path, "stderr").read_text()

@@ -31,3 +31,10 @@ def test_several_numbers_come_as_an_array() -> None:
     assert tune.randint(0, 9).sample(size=2).dtype.kind == "i"
     assert isinstance(tune.quniform(0, 1, 0.5).sample(size=2), list)
     assert isinstance(tune.choice(list("ab")).sample(size=2), list)
+
+
+def test_generators_and_numbers_of_numpy_seed_a_draw():
+    domain = tune.uniform(0, 1)
+    for make in (np.random.default_rng, np.random.RandomState):
+        assert domain.sample(random_state=make(1)) == domain.sample(random_state=make(1))
+    assert domain.sample(random_state=np.int64(3)) == domain.sample(random_state=3)
