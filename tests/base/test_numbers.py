@@ -1,7 +1,5 @@
 """Which values are numbers, and what an error says of the others."""
 
-from __future__ import annotations
-
 import array
 import datetime
 import enum

@@ -1,7 +1,5 @@
 """What the actors of a run hold on a cluster, and which of them wait beyond that. Ray is played."""
 
-from typing import Any
-
 import pytest
 
 from minitune import Resources
@@ -15,16 +13,16 @@ HUGE = Resources([{"CPU": 5}])
 class Cluster:
     """Nodes with CPUs, and a clock. It takes the places of Ray and `time`."""
 
-    def __init__(self, *cpus: float):
-        self.found: list[dict[str, Any]] = []
+    def __init__(self, *cpus):
+        self.found = []
         self.now_s = 0.0
         self.add(*cpus)
 
-    def add(self, *cpus: float) -> None:
+    def add(self, *cpus):
         for amount in cpus:
             self.found.append({"Alive": True, "NodeID": str(len(self.found)), "Resources": {"CPU": amount}})
 
-    def lose(self) -> None:
+    def lose(self):
         self.found[-1]["Alive"] = False
 
     def nodes(self):

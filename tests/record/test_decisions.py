@@ -1,12 +1,9 @@
 """Decisions on trials and why they were made, in `Result.decisions`; and the times of a run."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import cut, fit
@@ -15,7 +12,6 @@ from minitune import (
     ASHAScheduler,
     Callback,
     Result,
-    ResultGrid,
     RunConfig,
     TuneConfig,
     Tuner,
@@ -35,20 +31,20 @@ from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBas
 from minitune.simulation import simulate
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for epoch in range(1, 10):
         report({"loss": config["x"] + 1 / epoch, "time_this_iter_s": 2.0})
         if config["x"] == 5 and epoch == 4:
             raise ValueError("a bad one")
 
 
-def run(path: Path, name: str = "past", scheduler: Any = None, count: int = 9, **settings: Any) -> ResultGrid:
+def run(path, name="past", scheduler=None, count=9, **settings):
     config = TuneConfig(metric="loss", mode="min", executor="inline", scheduler=scheduler, max_concurrent_trials=1)
     run_config = RunConfig(verbose=0, storage_path=str(path), name=name, **settings)
     return Tuner(train, param_space={"x": grid_search(range(count))}, tune_config=config, run_config=run_config).fit()
 
 
-def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None:
+def test_a_past_run_is_simulated_under_another_scheduler(tmp_path):
     grid = run(tmp_path)
     ids = [result.metrics["trial_id"] for result in grid]
     curves = read_curves(grid.experiment_path)
@@ -65,23 +61,23 @@ def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None
 class EndsAtOne(Callback):
     """Raises at the first result of the second trial."""
 
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+    def on_trial_result(self, iteration, trials, trial, result, **info):
         if trial.config["x"] == 1:
             raise OSError("enough")
 
 
-def slow(config: dict[str, Any]) -> None:
+def slow(config):
     for _ in range(3):
         clock.current.sleep(10.0)
         report({"loss": config["x"]})
 
 
-def virtual() -> TuneConfig:
+def virtual():
     executor = InlineTrialExecutor(Machine({"CPU": 8}, ()), VirtualClock())
     return TuneConfig(metric="loss", mode="min", executor=executor, max_concurrent_trials=1)
 
 
-def test_the_time_between_two_parts_of_a_run_does_not_count(tmp_path: Path) -> None:
+def test_the_time_between_two_parts_of_a_run_does_not_count(tmp_path):
     first, second, path = virtual(), virtual(), str(tmp_path / "past")
     run_config = RunConfig(verbose=0, storage_path=str(tmp_path), name="past", callbacks=[EndsAtOne()])
     with pytest.raises(TuneError, match="enough"):
@@ -91,7 +87,7 @@ def test_the_time_between_two_parts_of_a_run_does_not_count(tmp_path: Path) -> N
     assert read_run(path).worked_s == pytest.approx(40.0 + 60.0)
 
 
-def test_a_driver_that_was_killed_was_at_work_until_its_last_record(tmp_path: Path) -> None:
+def test_a_driver_that_was_killed_was_at_work_until_its_last_record(tmp_path):
     path = Path(run(tmp_path, count=2).experiment_path)
     worked_s = read_run(path).worked_s
     *rest, close = (path / "journal").read_text().splitlines(keepends=True)
@@ -100,7 +96,7 @@ def test_a_driver_that_was_killed_was_at_work_until_its_last_record(tmp_path: Pa
     assert 0 < read_run(path).worked_s < worked_s + 1
 
 
-def test_a_result_tells_why_it_was_stopped(tmp_path: Path) -> None:
+def test_a_result_tells_why_it_was_stopped(tmp_path):
     grid = run(tmp_path, scheduler=ASHAScheduler(max_t=9, reduction_factor=3))
 
     last = grid[4].decisions[-1]
@@ -111,8 +107,8 @@ def test_a_result_tells_why_it_was_stopped(tmp_path: Path) -> None:
     assert [str(one) for one in Result.from_path(grid[4].path).decisions] == [str(last)]
 
 
-def test_a_promotion_is_explained_by_the_rank_that_led_to_it(tmp_path: Path) -> None:
-    def curve(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+def test_a_promotion_is_explained_by_the_rank_that_led_to_it(tmp_path):
+    def curve(config):
         return [({"loss": config["x"] + 1 / epoch}, 1.0) for epoch in range(1, 10)]
 
     scheduler = ASHAScheduler(max_t=9, reduction_factor=3, variant="promote")
@@ -127,16 +123,16 @@ def test_a_promotion_is_explained_by_the_rank_that_led_to_it(tmp_path: Path) -> 
     assert (left.facts["rank"], left.facts["of"], left.facts["scheduler"]) == (9, 9, "ASHA")
 
 
-def test_a_scheduler_of_the_user_says_why_it_chooses_a_trial(tmp_path: Path) -> None:
+def test_a_scheduler_of_the_user_says_why_it_chooses_a_trial(tmp_path):
     class LargestFirst(FIFOScheduler):
-        def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        def choose_trial_to_run(self, tune_controller):
             waiting = [one for one in tune_controller.get_trials() if one.status in ("PENDING", "PAUSED")]
             return max(waiting, key=lambda one: one.config["x"], default=None)
 
-        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        def on_trial_result(self, tune_controller, trial, result):
             return self.PAUSE if trial.attempt.number == 1 else self.CONTINUE
 
-        def why_chosen(self, trial: Any) -> tuple[str, dict[str, Any]]:
+        def why_chosen(self, trial):
             return f"x={trial.config['x']} is the largest", {"x": trial.config["x"]}
 
     grid = fit(train, {"x": grid_search([1, 2])}, scheduler=LargestFirst(), storage_path=str(tmp_path))
@@ -148,8 +144,8 @@ def test_a_scheduler_of_the_user_says_why_it_chooses_a_trial(tmp_path: Path) -> 
     assert [one.facts for one in told] == [{"x": 2}] * 2
 
 
-def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def train(config: dict[str, Any]) -> Any:
+def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path, capsys):
+    def train(config):
         if config["n"] == 2:
             return {"loss": 2}
         report({"loss": 1, "done": config["n"] == 1})
@@ -163,9 +159,7 @@ def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest
     assert f"\n  trial 0 {returned}\n" in capsys.readouterr().out
 
 
-def test_a_report_has_the_runs_and_the_objective_that_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_has_the_runs_and_the_objective_that_are_named(tmp_path, capsys):
     paths = [run(tmp_path, name, count=2).experiment_path for name in ("one", "two")]
     target = tmp_path / "report.html"
     options = ["--metric", "training_iteration", "--mode", "max", "-o", str(target)]
@@ -176,7 +170,7 @@ def test_a_report_has_the_runs_and_the_objective_that_are_named(
     assert shown == [("one", "training_iteration", "max"), ("two", "training_iteration", "max")]
 
 
-def test_failures_are_explained_too(tmp_path: Path) -> None:
+def test_failures_are_explained_too(tmp_path):
     failed = run(tmp_path, count=6)[5]
 
     assert [one.action for one in failed.decisions] == ["FAIL"]
@@ -184,7 +178,7 @@ def test_failures_are_explained_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("now_s", [0.0, 100.0, 1e9])
-def test_a_virtual_clock_moves_however_little_it_is_to(now_s: float) -> None:
+def test_a_virtual_clock_moves_however_little_it_is_to(now_s):
     clock = VirtualClock(now_s)
     clock.sleep(1e-300)
     moved_s = clock.monotonic()
@@ -193,26 +187,26 @@ def test_a_virtual_clock_moves_however_little_it_is_to(now_s: float) -> None:
     assert clock.monotonic() == moved_s > now_s
 
 
-def _noisy(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+def _noisy(config):
     draws = random.Random(config["x"])
     return [({"loss": config["x"] + draws.random() / 2 + 1 / t}, draws.choice([0.7, 1.0, 2.0])) for t in range(1, 17)]
 
 
-def _sentences(scheduler: Any, count: int) -> list[str]:
+def _sentences(scheduler, count):
     config = TuneConfig(metric="loss", mode="min", scheduler=scheduler)
     space = {"x": grid_search([number / count for number in range(count)])}
     done = simulate(_noisy, param_space=space, tune_config=config, num_workers=3, seed=0)
     return [str(one) for result in done.results for one in result.decisions]
 
 
-def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band() -> None:
+def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band():
     told = _sentences(HyperBandScheduler(max_t=16, reduction_factor=4), 60)
     found = re.findall(r"promoted: rank (\d+) of (\d+) ", "".join(told))
     assert len(found) > 10
     assert all(int(rank) <= max(1, int(of) // 4) for rank, of in found)
 
 
-def test_population_based_training_tells_the_values_that_were_compared() -> None:
+def test_population_based_training_tells_the_values_that_were_compared():
     mutations = {"x": uniform(0, 1)}
     pbt = PopulationBasedTraining("training_iteration", perturbation_interval=2, hyperparam_mutations=mutations)
     told = [one for one in _sentences(pbt, 12) if "continues from" in one]
@@ -222,7 +216,7 @@ def test_population_based_training_tells_the_values_that_were_compared() -> None
         assert own > donors
 
 
-def test_of_a_trial_that_can_continue_nothing_was_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_trial_that_can_continue_nothing_was_decided(tmp_path, capsys):
     cut(train, {"x": 1}, results=2, how="SIGINT", storage_path=str(tmp_path), name="cut")
     assert cli.main(["show", str(tmp_path / "cut"), "--why"]) == 0
     assert "  trial 0 interrupted nothing was decided\n" in capsys.readouterr().out

@@ -5,27 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import Script, fit, report_n, run_path
+from kit import fit, report_n, run_path
 
 from minitune import Callback
 from minitune.record.layout import RunDirectory
 from minitune.record.run_files import load_tuner_file, run_script
 
 SCRIPTS = Path(__file__).parent / "scripts"
-MODULE = """
-import minitune as tune
-
-from .data import N
-
-
-def train(config):
-    tune.report({"n": N})
-
-
-if __name__ == "__main__":
-    grid = tune.Tuner(train, run_config=tune.RunConfig(name="run", verbose=0)).fit()
-    print("GOT", [result.metrics["n"] for result in grid])
-"""
 
 
 class WithData(Callback):
@@ -62,14 +48,14 @@ def test_a_script_runs_as_python_would_run_it(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_marked", [True, False])
-def test_a_script_of_a_package_is_run_again_as_its_module(script: Script, is_marked: bool) -> None:
+def test_a_script_of_a_package_is_run_again_as_its_module(script, is_marked):
     package = script.directory / "training" / "inner"
     package.mkdir(parents=True)
     if is_marked:
         for directory in (package, package.parent):
             (directory / "__init__.py").touch()
     (package / "data.py").write_text("N = 3\n")
-    (package / "train.py").write_text(MODULE)
+    shutil.copy(SCRIPTS / "module_of_a_package.py", package / "train.py")
     first = script.run_command([sys.executable, "-m", "training.inner.train"])
     again = script.run_minitune("resume", "training/inner/train.py")
     one = script.run_minitune("rerun", "run", "0", "--script", "training/inner/train.py")
