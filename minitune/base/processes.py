@@ -68,19 +68,6 @@ def life(pid: int) -> str:
     return "" if fields is None else fields[_START].decode()
 
 
-def start_s(pid: int) -> float | None:
-    """When a process was started, in seconds since the epoch; None if it is dead; NaN if unknown."""
-    if not sys.platform.startswith("linux"):
-        return _start_by_psutil(pid)
-    try:
-        fields = stat(pid)
-        lines = read("/proc/stat").splitlines()
-        booted_s = next(int(line.split()[1]) for line in lines if line.startswith(b"btime"))
-    except (OSError, StopIteration):
-        return math.nan
-    return None if fields is None else booted_s + int(fields[_START]) / os.sysconf("SC_CLK_TCK")
-
-
 def _start_by_psutil(pid: int) -> float | None:
     import psutil
 

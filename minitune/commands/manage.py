@@ -74,9 +74,7 @@ def stop(options: argparse.Namespace) -> int:
     check_trusted(path)
     pid = driver_pid(RunDirectory(path).lock)
     if not pid:
-        raise NotFoundError(
-            f"no process that this one can see holds the lock of the run {path}; its file names {holder}"
-        )
+        raise NotFoundError(f"the run {path} belongs to a process that this one cannot see, as in another container")
     if wanted is not None:
         return _stop_trial(path, wanted, pid)
     os.kill(pid, signal.SIGTERM)  # unlike SIGINT, no shell lets its background processes ignore it

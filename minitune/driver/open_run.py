@@ -132,9 +132,7 @@ class OpenRun:
         if first is not None:
             self._journal.append(first)
         driver = self._driver
-        record = records.opened(
-            driver.pid, driver.start_time, driver.host, self._time_budget_s, self._limits, description
-        )
+        record = records.opened(driver.pid, driver.host, self._time_budget_s, self._limits, description)
         self._journal.append(record)
         self._journal.sync()  # from here on the run can be resumed even after a power cut
         with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read

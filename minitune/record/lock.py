@@ -2,9 +2,8 @@
 
 The lock is a POSIX record lock: the kernel releases it when the process ends, and a fork does not inherit it, so no
 worker can keep it. It does not exclude the process that holds it, which loses it as soon as it closes *any* descriptor
-of the file. So the process keeps a registry of its locks, and consults it before it opens the file. Some network file
-systems have no locks. There the lock is free unless the process that the file names is alive, which lets in two drivers
-that start at the same moment.
+of the file. So the process keeps a registry of its locks, and consults it before it opens the file. Whether a lock is
+held, the kernel says; what the file says of its holder is for people. A file system without locks has no runs.
 
 `check_own_directory` checks who could write to a run's directory, before the run is written; `check_trusted` who could
 have written a file, before it is unpickled.
@@ -15,7 +14,6 @@ from __future__ import annotations
 import errno
 import json
 import logging
-import math
 import os
 import socket
 import stat
@@ -26,15 +24,11 @@ import time
 from typing import NamedTuple
 
 from minitune.base import files
-from minitune.base.processes import start_s
 from minitune.base.settings import is_on
 from minitune.base.text import date
 from minitune.error import RunLockedError, TuneError, UntrustedStateError
 
-_UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-# Start times that differ by less may be of one process: see `Holder.is_alive`.
-_CLOCK_STEP_S = 5.0
 # The fields of the system's `struct flock`, and where it has the type of the lock and the process.
 if sys.platform == "darwin":
     _FLOCK = struct.Struct("qqihh")  # start, length, process, type, whence
@@ -58,29 +52,16 @@ OBJECTS_DIRECTORY = "objects"
 
 
 class Holder(NamedTuple):
-    """The holder of a lock.
-
-    Attributes:
-        start_time: In seconds since the epoch, because pids are reused.
-    """
+    """The holder of a lock, and since when it has it, in seconds since the epoch."""
 
     pid: int
-    start_time: float
     host: str
     since: float
 
     @classmethod
     def here(cls) -> Holder:
         """The present process, as a holder from now on."""
-        return cls(os.getpid(), start_s(os.getpid()) or math.nan, socket.gethostname(), time.time())
-
-    def is_alive(self) -> bool:
-        """Whether the process runs; True on another machine, where that cannot be checked."""
-        if self.host != socket.gethostname():
-            return True
-        started = start_s(self.pid)
-        # Start times are computed from the time of day, which may have been set since. NaN (unknown) counts as equal.
-        return started is not None and not abs(started - self.start_time) > _CLOCK_STEP_S
+        return cls(os.getpid(), socket.gethostname(), time.time())
 
     def __str__(self) -> str:
         since = date(self.since)
@@ -155,7 +136,7 @@ class RunLock:
             # Others may see who holds the lock, but not say so.
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, files.OWN_FILE_MODE)
             try:
-                if not _lock(descriptor, self.path):
+                if not _lock(descriptor):
                     raise _locked(self.path, _read_holder(self.path))
             except BaseException:
                 os.close(descriptor)
@@ -179,17 +160,19 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
         own = _own_holder(lock.path)
         if own is not None:
             return own
-    holder = _read_holder(lock.path)
-    if holder is not None and holder.is_alive():
-        return holder
-    return None
+    try:
+        pid = driver_pid(lock.path)
+    except OSError:
+        return None
+    if pid is None:
+        return None
+    # The driver may just be writing the file.
+    return _read_holder(lock.path) or Holder(pid, socket.gethostname(), time.time())
 
 
 def driver_pid(path: str | os.PathLike[str]) -> int | None:
-    """The process on this machine that holds the lock file at `path`; None if there is none. Unlike the file, which may
-    be old or of another author, the kernel knows.
-
-    Where the file system has no locks, it is the process that the file names.
+    """The process that holds the lock file at `path`; 0 if this one cannot see it, as on another machine; None if the
+    lock is free. Unlike the file, which may be old or of another author, the kernel knows.
 
     Raises:
         OSError: If the file cannot be read.
@@ -207,12 +190,9 @@ def driver_pid(path: str | os.PathLike[str]) -> int | None:
                 fields = list(_FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(*fields))))
         except FileNotFoundError:
             return None
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-            found = _read_holder(lock.path)
-            return found.pid if found is not None and found.is_alive() else None
-    return fields[_FLOCK_PID] if fields[_FLOCK_TYPE] == fcntl.F_WRLCK else None
+    if fields[_FLOCK_TYPE] != fcntl.F_WRLCK:
+        return None
+    return max(0, fields[_FLOCK_PID])
 
 
 def _own_holder(path: str) -> Holder | None:
@@ -223,7 +203,7 @@ def _own_holder(path: str) -> Holder | None:
     return lock.holder
 
 
-def _lock(descriptor: int, path: str) -> bool:
+def _lock(descriptor: int) -> bool:
     """Lock the file for this process, without waiting; False if another one has it."""
     import fcntl
 
@@ -232,10 +212,7 @@ def _lock(descriptor: int, path: str) -> bool:
     except OSError as error:
         if error.errno in _BUSY:
             return False
-        if error.errno not in _UNSUPPORTED:
-            raise
-        found = _read_holder(path)
-        return found is None or not found.is_alive()
+        raise
     return True
 
 
@@ -252,7 +229,7 @@ def _read_holder(path: str) -> Holder | None:
     try:
         with files.open_to_read(path) as file:
             fields = json.loads(file.read(10_000))
-        return Holder(int(fields["pid"]), float(fields["start_time"]), str(fields["host"]), float(fields["since"]))
+        return Holder(int(fields["pid"]), str(fields["host"]), float(fields["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None  # the lock is free, or its holder is just writing the file
 

@@ -103,22 +103,19 @@ def run(
 
 def opened(
     pid: int,
-    start_time: float,
     host: str,
     time_budget_s: float | None = None,
     limits: Mapping[str, Any] | None = None,
     description: RunDescription | None = None,
 ) -> Record:
-    """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN), and host tell people
-    which process it was. `time_budget_s` and `limits`, if there are any, let others estimate the time left. The next
-    driver needs the description.
+    """A driver starts to work on the run. Pid and host tell people which process it was. `time_budget_s` and `limits`
+    let others estimate the time left. The next driver needs the description.
     """
     at = clock.current.time()
     record = {
         KIND: OPEN,
         "schema": SCHEMA,
         "pid": pid,
-        "start_time": start_time,
         "host": host,
         "at": at,
     }

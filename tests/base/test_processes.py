@@ -4,11 +4,10 @@ import os
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from minitune.base import processes
-from minitune.base.processes import children, start_s
+from minitune.base.processes import children
 
 MISSING = 2**22 + 1
 
@@ -26,11 +25,6 @@ def sleeper(tmp_path):
     yield process
     process.kill()
     process.wait()
-
-
-def test_the_start_of_a_process_is_in_seconds_since_the_epoch():
-    assert start_s(os.getpid()) == pytest.approx(psutil.Process().create_time(), abs=2)
-    assert start_s(MISSING) is None
 
 
 def test_a_process_that_has_ended_has_no_children():
@@ -55,7 +49,6 @@ def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper):
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert processes.life(sleeper.pid) == ""
     assert processes.stat(sleeper.pid) is None
-    assert start_s(sleeper.pid) is None
     assert processes.is_ending(sleeper.pid)
     assert processes.environment(sleeper.pid) == b""
     assert sleeper.pid in children(os.getpid())

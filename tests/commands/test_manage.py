@@ -70,8 +70,7 @@ def test_a_lock_that_another_user_may_have_written_stops_no_process(
             assert run("stop", "run")[0] == 1
     else:
         lock.write_text(json.dumps(Holder.here()._asdict()))
-        status, _, err = run("stop", "run")
-        assert (status, "holds the lock of the run" in err) == (1, True)
+        assert run("stop", "run")[0] == 1
 
 
 def test_one_trial_is_stopped_and_the_run_goes_on(script: Script) -> None:

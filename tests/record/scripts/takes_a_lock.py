@@ -1,23 +1,14 @@
-"""Takes the lock at a path, where record locks are of a kind, and then holds it, leaves its main thread, or forks."""
+"""Takes the lock at a path, and then holds it, leaves its main thread, or forks."""
 
 import ctypes
-import errno
-import fcntl
 import os
 import sys
 import threading
 from pathlib import Path
 
-path, kind, then = sys.argv[1:]
-
-
-def refuse(*args):
-    raise OSError(errno.ENOLCK, "")
-
-
-if kind == "none":
-    fcntl.lockf = refuse
 from minitune.record.lock import RunLock
+
+path, then = sys.argv[1:]
 
 
 def hold():
