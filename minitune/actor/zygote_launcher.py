@@ -291,9 +291,8 @@ class ZygoteLauncher(Launcher):
 
 
 class _Preload:
-    """The actions of all preloads, and the loaded zygote, which carries them out in order.
-
-    If one fails, the others are repeated in a new zygote, without a trace of it.
+    """The actions of all preloads, and the loaded zygote, which carries them out in order. If one fails, workers come
+    from a zygote without any.
     """
 
     def __init__(self, launcher: ZygoteLauncher, loop: Loop):
@@ -337,7 +336,7 @@ class _Preload:
                 "preloading failed; each worker loads the trainable itself and reports its own error:\n%s", failure
             )
         if failure or unsafe:
-            self._leave_out(unsafe or "it failed")
+            self._give_up(unsafe or "it failed")
             return
         self._num_open -= 1
         if self._num_open:
@@ -350,7 +349,7 @@ class _Preload:
             return
         self._zygote = None
         if self._num_open:
-            self._leave_out(f"the process that loads it ended with status {zygote.popen.returncode}")
+            self._give_up(f"the process that loads it ended with status {zygote.popen.returncode}")
 
     def on_stuck(self, zygote: ZygoteProcess) -> None:
         """What it has loaded may be what keeps it from forking."""
@@ -375,35 +374,18 @@ class _Preload:
         self._expect_answer()
 
     def _expect_answer(self) -> None:
-        self._limit.set(PRELOAD_S, lambda: self._leave_out(f"it takes longer than {PRELOAD_S:g} s"))
-
-    def _leave_out(self, reason: str) -> None:
-        """Drop the action in progress, and repeat the others in a new zygote."""
-        _log.info("each worker loads the trainable itself, because loading it once for all failed: %s", reason)
-        # Answers come in order, so the first open action is the one that has failed or hangs. What it has done to the
-        # zygote cannot be undone.
-        culprit = len(self.actions) - self._num_open
-        others = self.actions[:culprit] + self.actions[culprit + 1 :]
-        self._drop()
-        self.actions = others
-        if others:
-            self.ensure_zygote()
-        else:
-            self._release()
+        self._limit.set(PRELOAD_S, lambda: self._give_up(f"it takes longer than {PRELOAD_S:g} s"))
 
     def _give_up(self, reason: str) -> None:
-        _log.info("workers are started without preload: %s", reason)
-        self._drop()
-        self._release()
-
-    def _drop(self) -> None:
+        """Drop all actions: what they have done to the zygote cannot be undone."""
+        _log.info("each worker loads the trainable itself, because loading it once for all failed: %s", reason)
         zygote = self._zygote
         self._zygote = None
         self.actions = []
         self._num_open = 0
-        self._limit.clear()
         if zygote is not None:
             self._launcher.drop_zygote(zygote)
+        self._release()
 
     def _release(self) -> None:
         """Start the workers that have waited."""
