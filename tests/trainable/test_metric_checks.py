@@ -59,10 +59,7 @@ def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(driver, make,
         ({"x": ["é" * 300, "è" * 300]}, False),
         ({"x": {("é" * 550,): 1}}, False),
         ({"x": "e" * 600, "y": b"e" * 600}, False),
-        ({"x": 1 << 7000}, True),
-        ({"x": 1 << 9000}, False),
         ({"x": [1.5] * 90}, True),
-        ({"x": [1.5] * 200}, False),
     ],
 )
 def test_the_size_of_a_report_counts_in_bytes(driver, monkeypatch, metrics, fits):
