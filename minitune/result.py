@@ -67,7 +67,7 @@ AUTO_RESULT_KEYS = (
 )
 """The keys that minitune adds to a user's metrics, in the order of `result.json`."""
 
-_AUTOMATIC = frozenset((*AUTO_RESULT_KEYS, EXPERIMENT_ID, "perf"))
+_AUTOMATIC = frozenset((*AUTO_RESULT_KEYS, EXPERIMENT_ID))
 """These, and those that results of Ray Tune have besides."""
 
 DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
@@ -95,7 +95,7 @@ _PLAIN_KEYS = frozenset((str, float, bool, bytes, type(None)))
 _SHORT_BITS = 64
 """Ints of at most so many bits are printed without a check. Python refuses to print one of thousands of digits."""
 # The keys after `config` in a result.
-_BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf"))
+_BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE))
 # The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end.
 _MAX_LEVELS = 2_500
 

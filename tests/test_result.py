@@ -230,8 +230,8 @@ def test_a_flat_result_becomes_nested_again():
     ("metrics", "order"),
     [
         ({"loss": 1, "pid": 2}, ["loss", "pid", "config"]),
-        ({"loss": 1, "time_since_restore": 2, "perf": 3}, ["loss", "config", "time_since_restore", "perf"]),
-        ({"loss": 1, "perf": 3, "x": 4}, ["loss", "config", "perf", "x"]),
+        ({"loss": 1, "time_since_restore": 2}, ["loss", "config", "time_since_restore"]),
+        ({"loss": 1, "time_since_restore": 3, "x": 4}, ["loss", "config", "time_since_restore", "x"]),
         ({}, ["config"]),
     ],
 )

@@ -15,7 +15,6 @@ from minitune.base.numbers import finite_number
 from minitune.result import (
     CONFIG,
     DATE,
-    DEBUG_METRICS,
     DONE,
     EPISODES_THIS_ITER,
     EPISODES_TOTAL,
@@ -36,11 +35,8 @@ from minitune.result import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    pass
 
-PERF = "perf"
-LOG_SYS_USAGE = "log_sys_usage"
-"""The key of a configuration that turns on the metrics `perf/*`."""
 # The name of this machine from the kernel, without a name service. Windows lacks it, but must be able to import this.
 _HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""
 # The address of this machine unless the executor sets another one. Finding it out might use the network.
@@ -56,17 +52,15 @@ class AutoFields:
     Args:
         trial_id: For every result.
         config: The configuration of every result; None if the driver adds it.
-        log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
 
     Attributes:
         iteration: The number of results so far, also before a restore.
         time_total_s: The training time so far in seconds, also before a restore.
     """
 
-    def __init__(self, trial_id: str, config: dict[str, Any] | None, log_sys_usage: bool = False):
+    def __init__(self, trial_id: str, config: dict[str, Any] | None):
         self._trial_id = trial_id
         self._config = config
-        self._usage = _MachineUsage() if log_sys_usage else None
         # Read once: each report has them.
         self._pid = os.getpid()
         self._node_ip = os.environ.get(NODE_IP_VARIABLE, _NODE_IP)
@@ -137,8 +131,6 @@ class AutoFields:
         result[ITERATIONS_SINCE_RESTORE] = self.iterations_since_restore
         if self.timesteps_since_restore:
             result[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
-        if self._usage is not None:
-            result[PERF] = self._usage.read()
         return result
 
     def _count(self, result: dict[str, Any]) -> None:
@@ -159,49 +151,7 @@ class AutoFields:
         if self.episodes_total is not None:
             result.setdefault(EPISODES_TOTAL, self.episodes_total)
 
-    def snapshot(
-        self,
-        now: datetime | None = None,
-        time_this_iter_s: float | None = None,
-        timestamp: int | None = None,
-        debug_metrics_only: bool = False,
-    ) -> dict[str, Any]:
-        """The present automatic keys, without counting an iteration."""
-        time_s = clock.current.time() if now is None else now.timestamp()
-        fields: dict[str, Any] = {
-            TIMESTAMP: int(time_s) if timestamp is None else timestamp,
-            TRIAL_ID: self._trial_id,
-            DATE: self._date(int(time_s)),
-            TIME_THIS_ITER_S: time_this_iter_s,
-            TIME_TOTAL_S: self.time_total_s,
-            PID: self._pid,
-            HOSTNAME: _HOSTNAME,
-            NODE_IP: self._node_ip,
-            CONFIG: self._config,
-            TIME_SINCE_RESTORE: self.time_since_restore_s,
-            ITERATIONS_SINCE_RESTORE: self.iterations_since_restore,
-        }
-        if self.timesteps_since_restore:
-            fields[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
-        return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
-
     def _date(self, time_s: int) -> str:
         if self._date_of[0] != time_s:
             self._date_of = (time_s, time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(time_s)))
         return self._date_of[1]
-
-
-class _MachineUsage:
-    """CPU and memory use of the machine in percent. Does not block."""
-
-    def __init__(self) -> None:
-        import psutil
-
-        self._psutil = psutil
-        psutil.cpu_percent(interval=None)  # the first call only starts the measurement
-
-    def read(self) -> dict[str, float]:
-        return {
-            "cpu_util_percent": self._psutil.cpu_percent(interval=None),
-            "ram_util_percent": self._psutil.virtual_memory().percent,
-        }

@@ -18,7 +18,6 @@ stay in order.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import logging
@@ -29,13 +28,10 @@ from weakref import WeakKeyDictionary
 
 from minitune.base.checks import shown
 from minitune.base.numbers import as_objective
-from minitune.checkpoint import Checkpoint
 from minitune.error import STOP_SWALLOWED, TrialStopped
-from minitune.experiment.trial_info import TrialInfo
-from minitune.resources import Allocation, Resources
-from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
+from minitune.result import DEFAULT_METRIC, Report
 from minitune.trainable.session import Session
-from minitune.trainable.trainable import Trainable, TrainingResult, path_and_metrics, way_out, write_state
+from minitune.trainable.trainable import Trainable, way_out
 
 logger = logging.getLogger("minitune")
 
@@ -259,10 +255,7 @@ def _source_of(function: Any) -> str:
 
 
 class FunctionTrainable(Trainable):
-    """A function as a class: each `train()` is one report.
-
-    Without a driver, this class runs the function on a separate thread.
-    """
+    """The class form of a function, for trials: they run the function, and make no object of it."""
 
     _name = "func"
     _tune_function: UserFunction
@@ -273,89 +266,10 @@ class FunctionTrainable(Trainable):
         return request(config) if callable(request) else request
 
     def setup(self, config: dict[str, Any]) -> None:
-        from minitune.base.actor_thread import ActorThread  # here, because workers, which load this module, need none
-
-        info = TrialInfo(
-            trial_id=self.trial_id,
-            name=self.trial_name,
-            directory=self.logdir,
-            experiment_name=self.trial_name,
-            seed=0,
-            config=config,
-            resources=self.trial_resources or Resources.of(None),
+        raise TypeError(
+            f"{type(self).__name__} is the class form of a function, of which only trials make use: pass it to a "
+            "Tuner, or call the function itself"
         )
-        self._tune_fields = self._tune_new_fields()
-        self._tune_session = Session(info, Allocation(), self._tune_fields)
-        self._tune_thread = ActorThread("minitune-function")
-        function = modern(type(self)._tune_function)
-        self._tune_runner = FunctionRunner(function, config, self._tune_session, self._tune_thread)
-
-    def train(self) -> dict[str, Any]:
-        """Run the function until its next report. Blocks. At the end the last result comes again, with `done`.
-
-        Raises:
-            BaseException: The error of the function.
-        """
-        result: dict[str, Any] | None = None
-        while result is None:
-            report = self._tune_next()
-            result = report.metrics  # None for a report that has only a checkpoint
-            # Ray Tune repeats the last result at the end.
-            if result is None and report.done:
-                result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
-        self._tune_last_result = result
-        self.log_result(result)
-        return result
-
-    def step(self) -> dict[str, Any]:
-        return self.train()
-
-    def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
-        """Return the last reported checkpoint; RuntimeError if there is none."""
-        checkpoint = self._tune_session.checkpoint
-        if checkpoint is None:
-            raise RuntimeError("there is no checkpoint to save: the function has not reported one yet")
-        if checkpoint_dir is not None:
-            checkpoint = Checkpoint(checkpoint.to_directory(checkpoint_dir))
-        write_state(checkpoint.path, self._tune_fields)
-        return TrainingResult(checkpoint, dict(self._tune_last_result))
-
-    def restore(self, checkpoint_path: Any) -> None:
-        """Make the function start from a checkpoint; RuntimeError if it has been started."""
-        if self._tune_runner.has_begun:
-            raise RuntimeError("a function can only be restored before its first train()")
-        path, metrics = path_and_metrics(checkpoint_path)
-        self._tune_fields.restore(metrics)
-        self._tune_session.checkpoint = Checkpoint(path)
-
-    def reset(self, new_config: dict[str, Any]) -> bool:
-        """Stop the function and prepare it with another configuration. Blocks until it has ended."""
-        if not self._tune_unwind():
-            return False
-        self.config = new_config
-        self._tune_last_result = {}
-        self.setup(copy.deepcopy(new_config))
-        return True
-
-    def stop(self) -> None:
-        """Stop the function: its `report()` raises `TrialStopped`. Blocks until it has ended, at most 10 s."""
-        if not self._tune_unwind():
-            logger.warning("the function of %s did not end within %g s", self.trial_name, _STANDALONE_STOP_S)
-
-    def _tune_next(self) -> Report:
-        """Return the next report of the function, whose thread ends with it."""
-        if self._tune_runner.has_ended:
-            return _END
-        try:
-            report: Report = self._tune_thread.ask("train", self._tune_runner.run).result()
-        finally:
-            if self._tune_runner.has_ended:
-                self._tune_thread.end(0.0)
-        return report
-
-    def _tune_unwind(self) -> bool:
-        self._tune_thread.stop()
-        return self._tune_thread.end(_STANDALONE_STOP_S)
 
 
 def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:

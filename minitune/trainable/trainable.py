@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,10 +27,10 @@ from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, req
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
-from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.auto_fields import AutoFields
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    pass
 
 logger = logging.getLogger("minitune")
 
@@ -50,16 +50,6 @@ class TrainingResult:
 
     checkpoint: Checkpoint
     metrics: dict[str, Any] = field(default_factory=dict)
-
-
-class _Settable:
-    """A computed attribute, of which a subclass or an object may set another value."""
-
-    def __init__(self, compute: Callable[[Any], Any]):
-        self._compute = compute
-
-    def __get__(self, trainable: Trainable | None, owner: type) -> Any:
-        return self if trainable is None else self._compute(trainable)
 
 
 class Trainable:
@@ -107,7 +97,7 @@ class Trainable:
             )
 
     def _tune_new_fields(self) -> AutoFields:
-        return AutoFields(self.trial_id, self.config, bool(self.config.get(LOG_SYS_USAGE)))
+        return AutoFields(self.trial_id, self.config)
 
     # -- overridden by users ---------------------------------------------------------------------------------------
 
@@ -312,7 +302,7 @@ class Trainable:
             return _OUTSIDE
         return self._tune_info.name
 
-    @_Settable
+    @property
     def experiment_id(self) -> str:
         """An older attribute of Ray Tune: an id of 32 hex digits, the same one in each attempt of a trial."""
         import hashlib
@@ -343,7 +333,10 @@ class Trainable:
         os.makedirs(self._tune_own_directory, exist_ok=True)
         return self._tune_own_directory
 
-    _logdir = _Settable(lambda trainable: trainable.logdir)
+    @property
+    def _logdir(self) -> str:
+        # Ray Tune's attribute of this name.
+        return self.logdir
 
     def get_config(self) -> dict[str, Any]:
         """The configuration."""
@@ -359,16 +352,6 @@ class Trainable:
             "episodes_total": fields.episodes_total,
             "last_result": self._tune_last_result,
         }
-
-    def get_auto_filled_metrics(
-        self,
-        now: datetime | None = None,
-        time_this_iter: float | None = None,
-        timestamp: int | None = None,
-        debug_metrics_only: bool = False,
-    ) -> dict[str, Any]:
-        """The present automatic keys of a result, without counting an iteration."""
-        return self._tune_fields.snapshot(now, time_this_iter, timestamp, debug_metrics_only)
 
 
 # -- construction for a trial ------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
-from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.function_runner import FunctionRunner, Host, UserFunction, is_clean_end, modern
 from minitune.trainable.metric_checks import checked_metrics
 from minitune.trainable.session import Session
@@ -72,8 +72,7 @@ class FunctionActor:
     def _prepare(self, info: TrialInfo, allocation: Allocation) -> None:
         _write_parameters(info)
         # config is None: the driver knows it, so no report has to carry it
-        fields = AutoFields(info.trial_id, None, bool(info.config.get(LOG_SYS_USAGE)))
-        self._session = Session(info, allocation, fields)
+        self._session = Session(info, allocation, AutoFields(info.trial_id, None))
         self._host.at_stop = self._session.tell_stop
         self._runner = FunctionRunner(self._function, info.config, self._session, self._host)
 

@@ -10,7 +10,6 @@ from kit import run_path
 
 import minitune as tune
 from minitune.base import text
-from minitune.trainable import wrap_function
 
 
 @pytest.fixture(autouse=True)
@@ -77,19 +76,6 @@ def test_outside_of_a_trial_checkpoint_dir_is_a_temporary_directory():
         assert os.path.isdir(directory)
     assert not os.path.exists(directory)
     assert not tune.is_session_enabled()
-
-
-def test_checkpoint_dir_works_in_the_class_form_of_a_function():
-    def train(config, checkpoint_dir=None):
-        with tune.checkpoint_dir(0) as directory:
-            Path(directory, "n").write_text("1")
-        tune.report(n=1, at=checkpoint_dir)
-
-    trainable = wrap_function(train)()
-    assert trainable.train()["at"] is None
-    assert Path(trainable.save().checkpoint, "n").read_text() == "1"
-    assert trainable.train()["done"]
-    trainable.stop()
 
 
 def test_a_function_reports_by_its_reporter_and_by_keywords():
@@ -309,10 +295,6 @@ def test_a_trainable_has_an_experiment_id(tmp_path):
             self.config["flag"].write_text(self.experiment_id)
             raise RuntimeError("the first attempt fails here")
 
-    class Own(Named):
-        def setup(self, config):
-            self.experiment_id = "mine"
-
     flag = tmp_path / "flag"
     result = run(Named, config={"flag": flag}, max_failures=1).trials[0].last_result
     assert result["id"] == result["at_setup"] == flag.read_text()
@@ -320,7 +302,6 @@ def test_a_trainable_has_an_experiment_id(tmp_path):
     first = Named()
     second = Named()
     assert first.experiment_id == first.experiment_id != second.experiment_id
-    assert Own().experiment_id == "mine"
 
 
 def test_an_analysis_tells_the_times_and_the_state_of_a_run():

@@ -36,6 +36,7 @@ DIFFERENCES = {
     "tune.PlacementGroupFactory.to_placement_group": "there are no placement groups on one machine",
     "tune.Result.config": "an attribute of its instances",
     "tune.Trainable.export_model": "out; the error says what to use",
+    "tune.Trainable.get_auto_filled_metrics": "each result has these keys",
     "tune.Trainable.get_current_ip_pid": "part of Ray's engine",
     "tune.Trainable.is_actor": "there are no actors",
     "tune.Trainable.reset": "users do not call it with a storage",

@@ -90,11 +90,6 @@ def test_a_value_that_cannot_be_counted_does_not_prevent_a_restore(driver, value
     assert pull(actor).metrics["n"] == 1
 
 
-def test_the_machines_use_is_added_on_demand(driver):
-    perf = pull(driver.start(lambda config: 1, {"log_sys_usage": True})).metrics["perf"]
-    assert set(perf) == {"cpu_util_percent", "ram_util_percent"}
-
-
 def test_a_report_that_does_not_count_leaves_the_counters_as_they_were(driver):
     """Such as one within which a signal handler has raised an exception."""
     heard = Session(driver.info(), Allocation(), AutoFields("t_00000", None))
@@ -135,7 +130,6 @@ def test_the_date_of_a_result_is_that_of_its_timestamp(driver):
 def test_a_result_names_the_machine(driver, monkeypatch):
     metrics = pull(driver.start(lambda config: 1)).metrics
     assert (metrics["hostname"], metrics["node_ip"]) == (os.uname().nodename, "127.0.0.1")
-    assert "perf" not in metrics
     monkeypatch.setenv(NODE_IP_VARIABLE, "10.0.0.7")
     assert pull(driver.start(lambda config: 1, name="t_1")).metrics["node_ip"] == "10.0.0.7"
 
