@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -14,12 +13,11 @@ from minitune.analysis.result_rows import ResultRow, import_pandas, logged_rows,
 from minitune.analysis.run_results import last_result_of
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
-from minitune.base.numbers import sortable
 from minitune.base.text import plain_numbers
 from minitune.checkpoint import Checkpoint, number_of_directory
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import Confirmation, Goal, best_checkpoint, check_mode, confirmations
+from minitune.experiment.goal import Confirmation, Goal, best_checkpoint, check_mode, confirmations, score
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
@@ -105,7 +103,7 @@ class Result:
         attribute = checkpoint_config.checkpoint_score_attribute
         order = checkpoint_config.checkpoint_score_order
         if attribute is not None:
-            kept.sort(key=lambda item: _score(flatten(item.progress.metrics).get(attribute), order))
+            kept.sort(key=lambda item: score(flatten(item.progress.metrics).get(attribute), order))
         if checkpoint_config.num_to_keep is not None:  # the latest one is on disk, too, whatever its score
             kept = kept[-checkpoint_config.num_to_keep :]
         result = cls(
@@ -558,14 +556,6 @@ class ResultGrid(Sequence[Result]):
             ValueError: See `get_rows`.
         """
         return self._run.dataframe(filter_metric, filter_mode)
-
-
-def _score(value: Any, order: str) -> float:
-    """Turn `value` into a score: larger is better, and a value that is not a number is the worst."""
-    number = sortable(value)
-    if number is None:
-        return -math.inf
-    return number if order == "max" else -number
 
 
 def _logged_checkpoints(directory: str, rows: list[ResultRow]) -> KeptCheckpoints:

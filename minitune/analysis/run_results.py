@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.analysis.result_rows import ResultRow, import_pandas, result_rows
 from minitune.base.checks import require, require_flag, require_metric
+from minitune.base.numbers import sortable
 from minitune.base.text import warn_once
 from minitune.experiment.goal import (
     Goal,
     Metric,
-    best_of,
     best_trial,
     check_mode,
     check_objectives,
     is_unreported,
     require_reported,
-    scored_by,
+    score,
     why_no_best,
 )
 from minitune.experiment.trial import Trial
@@ -147,7 +147,8 @@ class RunResults:
             is_known = is_known or any(metric in row for row in rows)
             row = rows[-1] if rows else flat_row(last_result_of(trial))
             if metric is not None and mode is not None:
-                row = best_of(scored_by((each.get(metric), each) for each in rows), mode) or row
+                able = [each for each in rows if sortable(each.get(metric)) is not None]
+                row = max(able, key=lambda each: score(each.get(metric), mode), default=row)
             # An earlier report may belong to another configuration than the last one, with its real values.
             if not rows or row is rows[-1]:
                 row = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}

@@ -1,7 +1,7 @@
 """Goal: what a run optimises, and which trials are the best.
 
-`Goal.ranked` is the only order of trials, and its first one is `best_trial`. `best_of` chooses among other things. Both
-prefer the first of equals; `best_checkpoint` prefers the last.
+`Goal.ranked` is the only order of trials, and its first one is `best_trial`. It prefers the first of equals;
+`best_checkpoint` prefers the last.
 """
 
 from __future__ import annotations
@@ -217,7 +217,9 @@ def best_trial(
     confirmed = confirmations(trials, metric, mode, scope)
     if confirmed:
         return confirmed[0].trial
-    return best_of(compared_values(trials, metric, mode, scope, filter_nan_and_inf), mode)
+    better = max if mode == "max" else min  # both choose the first of equals
+    best = better(compared_values(trials, metric, mode, scope, filter_nan_and_inf), key=itemgetter(0), default=None)
+    return None if best is None else best[1]
 
 
 def compared_values(
@@ -246,29 +248,12 @@ def statistic_of(scope: str, mode: str) -> str:
     return scope
 
 
-def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
-    """The item of (value, item) pairs with the best value, the first one of equals; None if there are no pairs."""
-    best: tuple[Any, _T] | None = None
-    for value, item in scored:
-        if best is None or (value > best[0] if mode == "max" else value < best[0]):
-            best = (value, item)
-    return None if best is None else best[1]
-
-
-def scored_by(pairs: Iterable[tuple[Any, _T]]) -> Iterator[tuple[float, _T]]:
-    """The pairs of a value and an item whose values can be sorted."""
-    for value, item in pairs:
-        number = sortable(value)
-        if number is not None:
-            yield number, item
-
-
-def checkpoint_score(metrics: Mapping[str, Any], metric: str, mode: str) -> float | None:
-    """How good a checkpoint is by the metrics of its report: larger is better; None without a number."""
-    value = sortable(lookup(metrics, metric))
-    if value is None or mode == "max":
-        return value
-    return -value
+def score(value: Any, mode: str) -> float:
+    """How good a value is: larger is better, and one that cannot be sorted is the worst."""
+    number = sortable(value)
+    if number is None:
+        return -math.inf
+    return number if mode == "max" else -number
 
 
 def best_checkpoint(kept: Iterable[tuple[Mapping[str, Any], _T]], metric: str, mode: str) -> _T | None:
@@ -276,8 +261,10 @@ def best_checkpoint(kept: Iterable[tuple[Mapping[str, Any], _T]], metric: str, m
 
     Of equal ones it is the last, which is the newest: the one that stays if only one is kept.
     """
-    scored = [(checkpoint_score(metrics, metric, mode), checkpoint) for metrics, checkpoint in kept]
-    return best_of(((score, checkpoint) for score, checkpoint in reversed(scored) if score is not None), "max")
+    values = [(lookup(metrics, metric), checkpoint) for metrics, checkpoint in kept]
+    able = [each for each in reversed(values) if sortable(each[0]) is not None]
+    best = max(able, key=lambda each: score(each[0], mode), default=None)
+    return None if best is None else best[1]
 
 
 class Confirmation(NamedTuple):

@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import heapq
 import logging
-import math
 import os
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from minitune.base.text import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
-from minitune.experiment.goal import checkpoint_score
+from minitune.experiment.goal import score
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
 from minitune.record.housekeeper import Housekeeper
@@ -58,27 +57,13 @@ class _TrackedCheckpoint(NamedTuple):
         return self.trial.trial_id, self.kept.record.number
 
 
-class _Score:
-    """Ranks checkpoints by the metric that a config sets."""
-
-    def __init__(self, config: CheckpointConfig):
-        self.attribute = config.checkpoint_score_attribute
-        self._mode = config.checkpoint_score_order
-
-    def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
-        """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
-        if self.attribute is None:
-            return 0.0, age
-        score = checkpoint_score(metrics, self.attribute, self._mode)
-        return -math.inf if score is None else score, age
-
-
 class _BestCheckpoints:
     """The best checkpoints of each trial, if only so many are kept."""
 
     def __init__(self, config: CheckpointConfig):
         self.num_to_keep = config.num_to_keep
-        self._score = _Score(config)
+        self._attribute = config.checkpoint_score_attribute
+        self._order = config.checkpoint_score_order
         # By trial id: its best k, the worst first, with their scores.
         self._best: dict[str, list[tuple[tuple[float, int], _TrackedCheckpoint]]] = {}
 
@@ -89,8 +74,7 @@ class _BestCheckpoints:
         """Add a checkpoint to its trial's best k, and return the one that drops out, if any."""
         metrics = entry.kept.progress.metrics
         num_to_keep = self.num_to_keep
-        score = self._score
-        attribute = score.attribute
+        attribute = self._attribute
         if num_to_keep is None:
             return None  # all checkpoints stay
         if attribute and lookup(metrics, attribute) is MISSING:
@@ -102,7 +86,8 @@ class _BestCheckpoints:
             )
         best = self._best.setdefault(entry.trial.trial_id, [])
         # of equal scores the newer checkpoint is better
-        insort(best, (score.of(metrics, entry.age), entry))
+        value = 0.0 if attribute is None else score(lookup(metrics, attribute), self._order)
+        insort(best, ((value, entry.age), entry))
         return best.pop(0)[1] if len(best) > num_to_keep else None
 
     def replace(self, trial: Trial, entries: Iterable[_TrackedCheckpoint]) -> None:
