@@ -104,6 +104,10 @@ class Resources:
         """The number of CPUs of the first bundle."""
         return self.bundles[0].get(CPU, 0.0)
 
+    @property
+    def _bundles(self) -> list[dict[str, float]]:  # scripts for Ray read its private attribute
+        return self.bundles
+
     def __repr__(self) -> str:
         return f"PlacementGroupFactory({self.bundles!r})"
 

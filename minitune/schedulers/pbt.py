@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base import files
@@ -214,6 +214,10 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             save=True,
             facts={"rule": "pbt replay", "time": step, "donor": trial.trial_id},
         )
+
+    @property
+    def _policy(self) -> Iterator[tuple[int, dict[str, Any]]]:  # scripts for Ray read its private attribute
+        return iter(self._changes)
 
     def debug_string(self) -> str:
         return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"

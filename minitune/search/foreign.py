@@ -65,9 +65,10 @@ class SpaceSearcher(Searcher):
         super().__init__(metric, mode)
         self._check_goal()
         self._points: list[Mapping[str, Any]] = checked_points(points_to_evaluate)
+        require(seed is None or is_whole(seed), "seed: None or an int", seed)
         self._is_seeded_by_user = seed is not None
-        self._seed = seed
-        self._rng = random.Random(seed)
+        self._seed = seed if seed is None else int(seed)  # of a type of numpy, it could not seed a generator
+        self._rng = random.Random(self._seed)
         self._has_own_space = False
         self._domains: dict[str, Any] | None = None
 

@@ -260,7 +260,6 @@ class OptunaSearch(LibrarySearcher):
         good = storage is None or isinstance(storage, (str, optuna.storages.BaseStorage))
         require(good, "storage: None, a URL or one of optuna.storages", storage)
         require(study_name is None or isinstance(study_name, str), "study_name: None or text", study_name)
-        require(seed is None or is_whole(seed), "seed: None or an int", seed)
         if sampler is not None and seed is not None:
             logger.warning("OptunaSearch: seed=%r has no effect on the given sampler; pass it to the sampler", seed)
         self._known: list[tuple[Any, ...]] = []  # arguments of `add_evaluated_point` that wait for the study

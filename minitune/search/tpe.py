@@ -72,7 +72,6 @@ class TPESearch(SpaceSearcher):
         require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
         require(is_whole(n_candidates) and n_candidates >= 1, "n_candidates: an int >= 1", n_candidates)
         require(max_bad is None or (is_whole(max_bad) and max_bad >= 1), "max_bad: None or an int >= 1", max_bad)
-        require(seed is None or is_whole(seed), "seed: None or an int", seed)
         check_early_stop(early_stop, isinstance(metric, (list, tuple)))
         self.n_initial_points = n_initial_points
         self.early_stop = early_stop
@@ -81,9 +80,7 @@ class TPESearch(SpaceSearcher):
         self._stops_early = False  # whether the scheduler does
         # Each suggestion draws with a generator of its own, made from this and its number. So a replay that skips some
         # calls, or a saved state, needs no state of a generator.
-        if seed is not None:
-            self._seed = int(seed)
-        else:
+        if self._seed is None:
             self._seed = random.SystemRandom().getrandbits(63)
         self._count = 0  # of suggestions and of points that were evaluated elsewhere
         self._points_given = 0

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # The name of this machine from the kernel, without a name service. Windows lacks it, but must be able to import this.
 _HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""
 # The address of this machine unless the executor sets another one. Finding it out might use the network.
-_NODE_IP = "127.0.0.1"
+NODE_IP_DEFAULT = "127.0.0.1"
 
 
 class AutoFields:
@@ -63,7 +63,7 @@ class AutoFields:
         self._config = config
         # Read once: each report has them.
         self._pid = os.getpid()
-        self._node_ip = os.environ.get(NODE_IP_VARIABLE, _NODE_IP)
+        self._node_ip = os.environ.get(NODE_IP_VARIABLE, NODE_IP_DEFAULT)
         self.timesteps_total: Any = None
         self.episodes_total: Any = None
         self.timesteps_since_restore: Any = 0

@@ -246,6 +246,8 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
         lacks = "missing" in str(error)
         if lacks:
             way_out = "bind the other arguments with with_parameters()"
+            if len(signature.parameters) == 2 and not names:
+                way_out += "; one that reports must have the name reporter"
         else:
             way_out = "make the function take these parameters"
         raise ValueError(

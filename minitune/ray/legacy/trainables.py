@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitune.trainable.session import current_session
+from minitune.utils import date_str as date_str
 
 
 def is_session_enabled() -> bool:

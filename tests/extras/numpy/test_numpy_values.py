@@ -22,8 +22,10 @@ from minitune import (
     choice,
     grid_search,
     report,
+    uniform,
 )
 from minitune.base.text import plain_number
+from minitune.search import AutoSearch, TPESearch, TuneBOHB
 from minitune.space.difference import differences
 from minitune.space.parameters import config_key
 from minitune.trainable.printed import print_report, report_in
@@ -232,3 +234,13 @@ def test_arrays_are_compared_by_their_values() -> None:
     assert len(shown(np.zeros(900), np.ones(900))) == 1
     for value in (np.array([[1.0, np.nan]]), np.zeros((2, 3)), np.float64(1)):
         assert shown(value, cloudpickle.loads(cloudpickle.dumps(value))) == []
+
+
+@pytest.mark.parametrize("kind", [TPESearch, AutoSearch, TuneBOHB])
+def test_a_seed_of_a_numpy_type_is_the_integer_that_it_is(kind: Any) -> None:
+    drawn = []
+    for seed in (3, np.int64(3)):
+        searcher = kind(metric="loss", mode="min", seed=seed)
+        searcher.set_search_properties("loss", "min", {"x": uniform(0, 1)})
+        drawn.append(searcher.suggest("a"))
+    assert drawn[0] == drawn[1]
