@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kit import fit
 
 from minitune.callback import Callback
-from minitune.driver.experiment_spec import Experiment
 from minitune.experiment.trial import Trial
-from minitune.schedulers import FIFOScheduler, TrialScheduler
-from minitune.search import BasicVariantGenerator, SearchAlgorithm, Searcher
+from minitune.schedulers import TrialScheduler
+from minitune.search import BasicVariantGenerator
 from minitune.space.domains import grid_search
 from minitune.trainable.session import report
 
@@ -52,6 +50,7 @@ class CutInHalf(Telling, TrialScheduler):
 
     def on_trial_add(self, tune_controller, trial):
         self.note("add", trial, trial.status)
+        assert tune_controller.search_alg.total_samples == 4
 
     def on_trial_result(self, tune_controller, trial, result):
         self.note("result", trial, result["training_iteration"], trial.config["x"])
@@ -94,51 +93,7 @@ def test_a_scheduler_that_pauses_stops_and_changes_others(tmp_path):
     assert not grid.errors
 
 
-class AsksForAPause(FIFOScheduler):
-    asked = 0
-
-    def on_trial_result(self, tune_controller, trial, result):
-        assert tune_controller.search_alg.total_samples == 2
-        assert tune_controller.get_trial(trial.trial_id) is trial
-        assert tune_controller.get_trial("unknown") is None
-        if result["training_iteration"] == 2 and self.asked < 2:
-            self.asked += 1
-            tune_controller.pause_trial(trial, should_checkpoint=False)
-            assert trial.status == Trial.RUNNING  # requests are carried out after the hook
-            return TrialScheduler.NOOP
-        return TrialScheduler.CONTINUE
-
-
-def test_a_scheduler_that_asks_and_returns_noop(tmp_path):
-    scheduler = AsksForAPause()
-    grid = fit_with(tmp_path, {"x": grid_search([1, 2])}, scheduler=scheduler)
-    assert scheduler.asked == 2
-    assert [result.metrics["score"] for result in grid] == [4, 8]
-
-
 # -- searchers ------------------------------------------------------------------------------------------------------
-
-
-class TwoAndFinished(Searcher):
-    """Takes the properties of the run in the old form."""
-
-    def __init__(self):
-        super().__init__(metric="score", mode="max")
-        self.count = 0
-
-    def set_search_properties(self, metric, mode, config):
-        return False
-
-    def suggest(self, trial_id):
-        self.count += 1
-        return {"x": self.count} if self.count <= 2 else Searcher.FINISHED
-
-    def on_trial_complete(self, trial_id, result=None, error=False): ...
-
-
-def test_a_searcher_that_is_finished_ends_the_run(tmp_path):
-    grid = fit_with(tmp_path, {"n": 1}, -1, search_alg=TwoAndFinished())
-    assert [result.config["x"] for result in grid] == [1, 2]
 
 
 def test_a_search_algorithm_of_the_old_form_works(tmp_path):
@@ -151,47 +106,6 @@ def test_a_search_algorithm_of_the_old_form_works(tmp_path):
 
     search_alg = Every()
     assert len(fit_with(tmp_path, {"x": grid_search([1, 2]), "n": 1}, search_alg=search_alg)) == 2
-
-
-class MakesTrials(SearchAlgorithm):
-    """Makes its trials itself, as subclasses of Ray Tune's base class do."""
-
-    def __init__(self):
-        self.left = [1, 2, 3]
-        self.saved = []
-
-    def add_configurations(self, experiments):
-        (self.experiment,) = [experiments] if isinstance(experiments, Experiment) else list(experiments)
-
-    def next_trial(self):
-        if not self.left:
-            self.set_finished()
-            return None
-        x, spec = self.left.pop(0), self.experiment.spec
-        return Trial(
-            spec["run"],
-            config={"x": x, **spec["config"]},
-            evaluated_params={"x": x},
-            experiment_tag=str(x),
-            stopping_criterion=spec["stop"],
-            storage=self.experiment.storage,
-        )
-
-    def on_trial_result(self, trial_id, result): ...
-
-    def on_trial_complete(self, trial_id, result=None, error=False): ...
-
-    def save_to_dir(self, dirpath, **kwargs):
-        self.saved.append(kwargs["session_str"])
-
-
-def test_a_search_algorithm_may_make_its_trials_itself(tmp_path):
-    search_alg = MakesTrials()
-    grid = fit_with(tmp_path, {"n": 3}, stop={"nest/v": 1}, search_alg=search_alg)
-    assert [result.config for result in grid] == [{"x": x, "n": 3} for x in (1, 2, 3)]
-    assert [result.metrics["training_iteration"] for result in grid] == [2, 2, 2]
-    assert search_alg.saved
-    assert search_alg.experiment.storage.experiment_fs_path == grid.experiment_path == str(Path(grid[0].path).parent)
 
 
 # -- callbacks ------------------------------------------------------------------------------------------------------
