@@ -40,19 +40,15 @@ class LineSplitter:
 
     def feed(self, output: bytes) -> Iterator[tuple[bytes, str | None]]:
         """Take the next bytes, and yield them in pieces, each with the line that it ends, or with None."""
-        begin = 0
-        while begin < len(output):
-            end = output.find(b"\n", begin) + 1 or len(output)
-            piece = output[begin:end]
-            begin = end
-            if piece[-1:] != b"\n":
-                self._add(piece)
-                yield piece, None
-            elif self._begun or len(piece) > LONGEST_BYTES:
-                self._add(piece)
-                yield piece, self.end()
-            else:  # nearly all lines
-                yield piece, shown_line(piece)
+        for piece in output.splitlines(keepends=True):
+            if self._begun.endswith(b"\r") and piece.strip(b"\r\n"):  # which overwrites what was before
+                self._begun.clear()
+                self._is_too_long = False
+            self._begun += piece
+            if self._is_too_long or len(self._begun) > LONGEST_BYTES:
+                self._is_too_long = True
+                del self._begun[:-1]
+            yield piece, self.end() if piece.endswith(b"\n") else None
 
     def end(self) -> str | None:
         """The line that has begun; None if there is none or it is too long."""
@@ -64,16 +60,3 @@ class LineSplitter:
         self._begun.clear()
         self._is_too_long = False
         return line
-
-    def _add(self, piece: bytes) -> None:
-        # The carriage return before the piece counts, too.
-        joined = self._begun[-1:] + piece
-        overwritten = joined.rstrip(b"\r\n").rfind(b"\r") + 1
-        if overwritten:
-            self._begun = joined[overwritten:]
-            self._is_too_long = False
-        else:
-            self._begun += piece
-        if self._is_too_long or len(self._begun) > LONGEST_BYTES:
-            self._is_too_long = True
-            del self._begun[:-1]

@@ -11,21 +11,17 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from minitune.base.lines import LONGEST_BYTES
 from minitune.base.numbers import as_number
-from minitune.base.text import cut, plain_numbers
+from minitune.base.text import plain_numbers
 from minitune.result import AUTO_RESULT_KEYS, EPISODES_THIS_ITER, TIMESTEPS_THIS_ITER
 
 MARK = "\x1e"
 """The record separator of ASCII, before a report of `print_report`."""
 RESERVED = frozenset((*AUTO_RESULT_KEYS, TIMESTEPS_THIS_ITER, EPISODES_THIS_ITER))
 """Keys of a result with a meaning of their own."""
-_NUMBER = r"[-+.\de]+"
-_LIKE_A_METRIC = re.compile(rf"\b([A-Za-z_]\w*)\s*([:=])\s*(?=[-+.]?\d){_NUMBER}(?![\w:])", re.ASCII)
-"""A name and a number: `loss: 2.0`, `acc=0.9`."""
 _PAIRS = re.compile(r"report((?:\s+[^\s=]+=\S.*)+)")
 
 
@@ -69,18 +65,6 @@ def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, An
     if not found:
         return None
     return {own_name(name): value for name, value in found.items()}
-
-
-def pattern_hint(lines: Iterable[str]) -> str:
-    """The option that would have found a metric in the last of these lines that has one; empty if none has."""
-    for line in reversed([*lines]):
-        found = _LIKE_A_METRIC.findall(line)
-        if found:
-            parts = [rf"{name}\s*{sign}\s*(?P<{name}>{_NUMBER})" for name, sign in dict(found).items()]
-            pattern = ".*?".join(parts)
-            if report_in(line, re.compile(pattern)) is not None:
-                return f"with --pattern {shlex.quote(pattern)} the line {cut(line, 100)!r} is a report"
-    return ""
 
 
 def own_name(name: str) -> str:

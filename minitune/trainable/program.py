@@ -34,7 +34,7 @@ from minitune.context import get_context
 from minitune.error import ProgramError
 from minitune.result import EXPR_COMMAND_FILE
 from minitune.trainable.command_line import CommandLine
-from minitune.trainable.printed import MARK, pattern_hint, report_in
+from minitune.trainable.printed import MARK, report_in
 from minitune.trainable.session import get_checkpoint, report
 
 PROGRAM_CHECKPOINT = "program_checkpoint"
@@ -122,11 +122,8 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
     else:
         what = (
             'the program ended without a report: it must print a line such as {"loss": 0.3} or `report loss=0.3` to '
-            "its standard output, or call minitune.report({...})"
+            "its standard output, or call minitune.report({...}); --pattern finds metrics in other lines"
         )
-        hint = pattern_hint(process.output_lines())
-        if hint:
-            what += f"; {hint}"
     if process.too_long and not has_reported:
         limit = f"{LONGEST_BYTES // 10**6} MB"
         what += f"; {counted(process.too_long, 'line')} of more than {limit} could be no report"
@@ -228,9 +225,6 @@ class _ProgramProcess:
         if errors and (self.popen.returncode or not output):
             return errors
         return output
-
-    def output_lines(self) -> list[str]:
-        return self._output.last_lines()
 
     def _read_output(self) -> Iterator[dict[str, Any]]:
         for data in self._output.read():

@@ -26,7 +26,7 @@ from minitune.base import lines
 from minitune.commands.selecting import seconds
 from minitune.trainable import program as program_module
 from minitune.trainable.command_line import read_command
-from minitune.trainable.printed import RESERVED, pattern_hint, report_in
+from minitune.trainable.printed import RESERVED, report_in
 from minitune.trainable.program import Program
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -685,30 +685,6 @@ def test_the_run_is_named_after_the_program(words: str, name: str) -> None:
 
 
 # -- hints -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("epoch 3 loss: 2.0, acc = -5e-1", {"loss": 2, "acc": -0.5}),
-        ("[12:30:01] loss:.5", {"loss": 0.5}),
-        ("loss=1 loss=2", {"loss": 1}),
-        ("at 12:30, nothing: here", None),
-        ("time: 12:30", None),
-    ],
-)
-def test_the_pattern_of_the_hint_finds_the_metrics(line: str, expected: dict[str, float] | None) -> None:
-    hint = pattern_hint(["before", line, "after"])
-    if expected is None:
-        assert hint == ""
-    else:
-        pattern = shlex.split(hint)[2]
-        assert report_in(line, re.compile(pattern)) == expected
-
-
-def test_the_error_without_a_report_has_the_hint(run: Run) -> None:
-    _, out, _ = run("run", "--name", "run", *shell("echo 'loss: 2.0'"))
-    assert r"with --pattern 'loss\s*:\s*(?P<loss>[-+.\de]+)' the line 'loss: 2.0' is a report" in out
-
-
 def test_a_command_without_a_parameter_is_told_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     run("run", "--name", "run", *shell("echo report v=1"))
     assert "the command has no parameter, so all trials are equal" in caplog.text

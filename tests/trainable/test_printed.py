@@ -8,7 +8,7 @@ import pytest
 from kit import Scalar
 
 from minitune.trainable import printed
-from minitune.trainable.printed import MARK, own_name, pattern_hint, print_report, report_in
+from minitune.trainable.printed import MARK, own_name, print_report, report_in
 
 
 class Strange:
@@ -77,29 +77,6 @@ def test_a_pattern_finds_its_groups_and_nothing_else(pattern, line, found):
 def test_a_name_that_results_use_gets_an_underscore():
     names = {"loss": "loss", "done": "done_", "done/x": "done_/x", "x/done": "x/done", "done_": "done_", "": ""}
     assert {name: own_name(name) for name in names} == names
-
-
-@pytest.mark.parametrize(
-    ("lines", "pattern"),
-    [
-        (["loss: 0.5"], r"loss\s*:\s*(?P<loss>[-+.\de]+)"),
-        (
-            ["first: 1", "no number", "loss=0.5, acc = 9"],
-            r"loss\s*=\s*(?P<loss>[-+.\de]+).*?acc\s*=\s*(?P<acc>[-+.\de]+)",
-        ),
-        (["loss: 1 loss: 2"], r"loss\s*:\s*(?P<loss>[-+.\de]+)"),
-        (["12:30:45"], None),
-        (["loss: high"], None),
-        ([], None),
-    ],
-)
-def test_a_line_that_looks_like_a_metric_gets_a_pattern(lines, pattern):
-    hint = pattern_hint(lines)
-    if pattern is None:
-        assert hint == ""
-        return
-    assert hint == f"with --pattern '{pattern}' the line {lines[-1]!r} is a report"
-    assert report_in(lines[-1], re.compile(pattern))
 
 
 def test_a_report_is_printed_as_one_marked_line(capfd, monkeypatch):
