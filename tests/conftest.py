@@ -189,7 +189,7 @@ def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
     monkeypatch.setattr("minitune.base.text._said", set())  # what is said once in a process is said once in each test
-    monkeypatch.setattr(local, "MemoryKills", functools.partial(MemoryKills, "/nowhere", "/nowhere"))
+    monkeypatch.setattr(local, "MemoryKills", functools.partial(MemoryKills, ()))
 
 
 @pytest.fixture

@@ -8,14 +8,16 @@ process whose environment shows our marker at this moment (`marked`).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from minitune.actor.loop import Loop
 from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
 from minitune.base import processes
+from minitune.base.cgroups import own_groups
 
 # Environment variable that every process of a group carries.
 RUN_VARIABLE = "MINITUNE_RUN_ID"
@@ -23,8 +25,6 @@ RUN_VARIABLE = "MINITUNE_RUN_ID"
 TRIAL_VARIABLE = "MINITUNE_TRIAL"
 # The markers of the workers in which this group itself runs, outermost first.
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
-_COUNTER = "oom_kill"
-_BLOCK_BYTES = 1 << 12
 # Seconds between two looks at the kernel's count of kills. Not measured: with more, an earlier kill may be taken for
 # that of a new worker.
 _LOOK_S = 0.5
@@ -148,12 +148,13 @@ class MemoryKills:
     """Finds out from the kernel's counters (Linux) whether a kill for lack of memory, each of which counts once,
     explains a death.
 
-    The counter of our control group comes first; that of the machine also sees workers that were moved to another
-    group. Without either, there is never any evidence.
+    The counters of our control groups come first; that of the machine also sees workers that were moved to another
+    group. Without any, there is never any evidence.
     """
 
-    def __init__(self, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup"):
-        paths = [*_group_counters(proc, cgroups), os.path.join(proc, "vmstat")]
+    def __init__(self, paths: Sequence[str] | None = None):
+        if paths is None:
+            paths = [*(os.path.join(group, "memory.events") for group in own_groups("memory")), "/proc/vmstat"]
         self._paths = [path for path in paths if _read_counter(path) is not None]
         self._seen = self._read()
         self._looked_s = -_LOOK_S
@@ -174,7 +175,7 @@ class MemoryKills:
         risen = next((path for path, count in now.items() if count > self._seen.get(path, count)), None)
         if risen is None:
             return ""
-        evidence = f"the kernel's count of such kills rose to {now[risen]}, see {_COUNTER} in {risen}"
+        evidence = f"the kernel's count of such kills rose to {now[risen]}, see oom_kill in {risen}"
         self._seen = {path: min(count, self._seen.get(path, count) + 1) for path, count in now.items()}
         return evidence
 
@@ -183,32 +184,13 @@ class MemoryKills:
         return {path: count for path, count in counts.items() if count is not None}
 
 
-def _group_counters(proc: str, cgroups: str) -> list[str]:
-    """The files that count the kills in our control group; none with version 1."""
-    try:
-        with open(os.path.join(proc, "self", "cgroup"), "rb") as file:
-            lines = os.fsdecode(file.read()).splitlines()
-    except OSError:
-        return []
-    return [os.path.join(cgroups, line[3:].lstrip("/"), "memory.events") for line in lines if line.startswith("0::")]
-
-
 def _read_counter(path: str) -> int | None:
     """The counter in a file of lines such as `oom_kill 3`, or None."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            lines = b"\n"
-            while block := os.read(descriptor, _BLOCK_BYTES):  # the kernel gives a page at a time
-                lines += block
-                value, newline, _ = lines.partition(b"\n%b " % _COUNTER.encode())[2].partition(b"\n")
-                if newline:
-                    return int(value)
-        finally:
-            os.close(descriptor)
-    except (OSError, ValueError):
-        pass
-    return None
+        found = re.search(rb"^oom_kill (\d+)$", processes.read(path), re.MULTILINE)
+    except OSError:
+        return None
+    return None if found is None else int(found[1])
 
 
 # -- sweeps by marker --------------------------------------------------------------------------------------------------

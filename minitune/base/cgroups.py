@@ -37,7 +37,7 @@ def own_groups(controller: str) -> Iterator[str]:
 def read_text(path: str | os.PathLike[str]) -> str:
     """The stripped text of a small file; empty if it cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip()
     except OSError:
         return ""

@@ -1,6 +1,7 @@
 import os
 
 from minitune.actor.process_tree import MemoryKills
+from minitune.base import cgroups
 
 
 def machine(top, kills, group=None):
@@ -8,11 +9,8 @@ def machine(top, kills, group=None):
     others = "".join(f"counter_{number} 1\n" for number in range(1_000))
     (top / "vmstat").write_text(f"{others}oom_kill {kills}\n{others}")
     if group is not None:
-        (top / "self").mkdir(exist_ok=True)
-        (top / "self" / "cgroup").write_text("0::/mine\n")
-        (top / "mine").mkdir(exist_ok=True)
-        (top / "mine" / "memory.events").write_text(f"oom 9\noom_kill {group}\noom_group_kill 7\n")
-    return MemoryKills(str(top), str(top))
+        (top / "memory.events").write_text(f"oom 9\noom_kill {group}\noom_group_kill 7\n")
+    return MemoryKills([str(top / "memory.events"), str(top / "vmstat")])
 
 
 def test_a_kill_is_evidence_for_one_death(tmp_path):
@@ -43,17 +41,19 @@ def test_the_counter_of_our_own_group_comes_first(tmp_path):
 
 def test_nothing_is_known_where_the_kernel_shows_no_counter(tmp_path):
     (tmp_path / "vmstat").write_text("oom_killer 5\noom_kill none\n")
-    kills = MemoryKills(str(tmp_path), str(tmp_path))
+    kills = MemoryKills([str(tmp_path / "vmstat"), str(tmp_path / "missing")])
     kills.look()
 
     assert kills.claim() == ""
 
 
-def test_the_name_of_a_group_need_not_be_text(tmp_path):
-    machine(tmp_path, 3, group=0)
-    (tmp_path / "self" / "cgroup").write_bytes(b"0::/caf\xe9\n")
-    (tmp_path / "mine").rename(tmp_path / os.fsdecode(b"caf\xe9"))
-    kills = MemoryKills(str(tmp_path), str(tmp_path))
-    (tmp_path / os.fsdecode(b"caf\xe9") / "memory.events").write_text("oom_kill 1\n")
-
+def test_our_own_group_is_found_also_if_its_name_is_no_text(tmp_path, monkeypatch):
+    group = tmp_path / os.fsdecode(b"caf\xe9")
+    group.mkdir()
+    (group / "memory.events").write_text("oom_kill 0\n")
+    (tmp_path / "own").write_bytes(b"0::/caf\xe9\n")
+    monkeypatch.setattr(cgroups, "ROOT", str(tmp_path))
+    monkeypatch.setattr(cgroups, "OWN", str(tmp_path / "own"))
+    kills = MemoryKills()
+    (group / "memory.events").write_text("oom_kill 1\n")
     assert "memory.events" in kills.claim()
