@@ -14,19 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.driver.failure import (
-    Failures,
-    died_by_signal,
-    died_error,
-    lost_error,
-    raised_by_signal,
-    raised_error,
-    timeout_error,
-)
+from minitune.driver.failure import Failures
 from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT
 from minitune.driver.outcomes import Outcomes, stronger
 from minitune.driver.state import RunningTrial
-from minitune.error import DiskError, TuneError
+from minitune.error import TuneError
 from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.experiment.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
@@ -117,14 +109,7 @@ class Events:
         raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{past}")
 
     def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
-        error = raised_error(event.error, running.trial.current_config, starting=running.trial.phase is Phase.STARTING)
-        refused = error.__cause__
-        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
-            raise refused  # no trial is to blame, so this one stays unfinished
-        if raised_by_signal(event.error):
-            self._failures.lost(running, error, by_signal=True)
-        else:
-            self._failures.failed(running, error)
+        self._failures.raised(running, event.error)
 
     def _on_exited(self, running: RunningTrial, event: Exited) -> None:
         """The actor's process and its descendants have exited, although it was not stopped."""
@@ -136,19 +121,7 @@ class Events:
         state.deadlines.forget(event.actor_id)
         if event.peak_bytes:
             self._outcomes.note_usage(trial, event)
-        if event.kind == "refused":
-            self._failures.refused(running, event.cause)
-        else:
-            state.backoff.has_room()
-            if running.overdue is not None:
-                self._failures.failed(running, timeout_error(trial, running.overdue, event), gone=True)
-            elif not event.counts:
-                num_losses = state.backoff.num_in_row(trial.trial_id) + 1
-                self._failures.lost(running, lost_error(trial, event, num_losses), gone=True)
-            elif died_by_signal(event):
-                self._failures.lost(running, died_error(trial, event), by_signal=True, gone=True)
-            else:
-                self._failures.failed(running, died_error(trial, event), gone=True)
+        self._failures.exited(running, event)
         self._recorder.directories.clean(trial)
 
     # -- reports and saves ---------------------------------------------------------------------------------------------

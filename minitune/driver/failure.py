@@ -16,12 +16,13 @@ from typing import Any
 
 from minitune.base.numbers import as_objective
 from minitune.base.text import cut, mebibytes, one_line
-from minitune.driver.limits import REPORT_LIMIT, Overdue
+from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.outcomes import Outcomes, about
 from minitune.driver.state import RunningTrial, RunState
 from minitune.error import (
     HINT,
     CrashLoopError,
+    DiskError,
     MissingMetricError,
     RemoteError,
     TrialError,
@@ -97,10 +98,36 @@ class Failures:
         """A trial has loaded its checkpoint."""
         self._failed_restores.pop(trial.trial_id, None)
 
-    def refused(self, running: RunningTrial, cause: str) -> None:
-        """The worker could not be started, so the trial waits for its turn again."""
-        self._backoff.refused(cause, self._executor.clock.monotonic())
-        self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, cause), cause)
+    def raised(self, running: RunningTrial, remote: RemoteError) -> None:
+        """The trainable has raised, or could not be loaded or set up.
+
+        Raises:
+            DiskError: If the disk of the run has refused a file: no trial is to blame, so this one stays unfinished.
+        """
+        error = _raised_error(remote, running.trial.current_config, starting=running.trial.phase is Phase.STARTING)
+        refused = error.__cause__
+        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
+            raise refused
+        if remote.type_name == KeyboardInterrupt.__name__:  # by SIGINT
+            self.lost(running, error, by_signal=True)
+        else:
+            self.failed(running, error)
+
+    def exited(self, running: RunningTrial, event: Exited) -> None:
+        """The worker has ended, although it was not stopped, or because of a time limit."""
+        trial = running.trial
+        if event.kind == "refused":  # it could not be started, so the trial waits for its turn again
+            self._backoff.refused(event.cause, self._executor.clock.monotonic())
+            self._retry_lost(trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
+            return
+        self._backoff.has_room()
+        error = _exit_error(running, event, self._backoff.num_in_row(trial.trial_id) + 1)
+        # Signals that are often sent to all processes of a run.
+        by_signal = event.counts and event.exit_code in (-signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM)
+        if running.overdue is None and (by_signal or not event.counts):
+            self.lost(running, error, by_signal=by_signal, gone=True)
+        else:
+            self.failed(running, error, gone=True)
 
     def lost(self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
         """The worker was lost. The trial is probably not to blame, so it waits for another one, and plug-ins are not
@@ -378,7 +405,7 @@ def _directory_error(trial: Trial, fault: OSError) -> TrialError:
     return TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
 
 
-def raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bool) -> TrialError:
+def _raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bool) -> TrialError:
     """The error of a trial whose trainable has raised, or could not be loaded or set up (`starting`)."""
     remote = remote.with_sources()
     text = "\n".join(filter(None, (remote.traceback.rstrip(), remote.hint, _missing_key_hint(remote, config))))
@@ -401,47 +428,50 @@ def _missing_key_hint(remote: RemoteError, config: Mapping[str, Any]) -> str:
     return f"{HINT}the configuration has no {cut(repr(key), 80)}; it has {names}{more}"
 
 
-def died_by_signal(event: Exited) -> bool:
-    """Whether a worker was ended by a signal that is often sent to all processes of a run."""
-    return event.exit_code in (-signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM)
-
-
-def raised_by_signal(remote: RemoteError) -> bool:
-    """The same for an exception: SIGINT raises it in Python code."""
-    return remote.type_name == KeyboardInterrupt.__name__
-
-
-def died_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial whose worker has died, while the trainable was loaded or set up a `WorkerStartError`. It has
-    the cause, peak memory, last lines of output and the path of the rest.
+def _exit_error(running: RunningTrial, event: Exited, num_losses: int) -> TrialError:
+    """The error of a trial whose worker has ended, because of a time limit, too many losses in a row or by itself. It
+    has the cause, peak memory, last lines of output (with the stacks after a time limit) and the path of the rest.
     """
+    trial = running.trial
+    pid = event.pid or trial.attempt.pid
     kind: type[TrialError] = WorkerDiedError
-    when = ""
-    if trial.phase is Phase.STARTING:
-        kind = WorkerStartError
-        when = " while the trainable was loaded or set up"
-    what = f"the worker of trial {trial.name} (pid {event.pid or trial.attempt.pid}) died{when}: {event.cause}"
-    if event.signal == signal.SIGKILL:  # without a word on memory: the kernel's counters gave no evidence
-        what += f", {_MEMORY_HINT}"
-    if event.peak_bytes:
-        what += f", peak memory {mebibytes(event.peak_bytes)}"
-    error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
-    error.cause = f"the worker died{when}: {event.cause}"
-    error.died_s = event.ended_s
-    return error
-
-
-def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
-    """The error of a trial that has lost its worker too often in a row."""
-    what = (
-        f"trial {trial.name} has lost its worker {num_losses} times in a row without a new report, the last one (pid "
-        f"{event.pid or trial.attempt.pid}) because of this: {event.cause}"
-    )
-    error = WorkerDiedError(
-        "\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)])
-    )
-    error.cause = event.cause
-    error.died_s = event.ended_s
+    lines = []
+    if running.overdue is not None:
+        kind = TrialTimeoutError
+        _, limit, limit_s = running.overdue
+        what = "no report for" if limit == REPORT_LIMIT else "not done after"
+        cause = f"{what} {limit_s:.1f} s (last: {_last_report(trial)})"
+        lines.append(
+            f"trial {trial.name} (pid {pid}) has exceeded {limit}_timeout_s={limit_s:g}: {cause}; its worker "
+            f"has ended: {event.cause}"
+        )
+    elif not event.counts:
+        cause = event.cause
+        lines.append(
+            f"trial {trial.name} has lost its worker {num_losses} times in a row without a new report, the last one "
+            f"(pid {pid}) because of this: {cause}"
+        )
+    else:
+        when = ""
+        if trial.phase is Phase.STARTING:
+            kind = WorkerStartError
+            when = " while the trainable was loaded or set up"
+        cause = f"the worker died{when}: {event.cause}"
+        what = f"the worker of trial {trial.name} (pid {pid}) died{when}: {event.cause}"
+        if event.signal == signal.SIGKILL:  # without a word on memory: the kernel's counters gave no evidence
+            what += f", {_MEMORY_HINT}"
+        if event.peak_bytes:
+            what += f", peak memory {mebibytes(event.peak_bytes)}"
+        lines.append(what)
+    if running.overdue is None:
+        lines.append(f"last report: {_last_report(trial)}")
+    lines.append(f"its output: {trial.local_path}")
+    if event.last_lines:
+        lines += ["last lines of its output:", event.last_lines.rstrip()]
+    error = kind("\n".join(lines))
+    error.cause = cause
+    if running.overdue is None:
+        error.died_s = event.ended_s
     return error
 
 
@@ -452,31 +482,8 @@ def facts_of(error: TrialError) -> dict[str, Any]:
     return {"died_at": error.died_s}
 
 
-def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
-    """The error of a trial that has exceeded a time limit, with the stacks in the last lines of `event`."""
-    what = f"not done after {overdue.limit_s:.1f} s"
-    if overdue.kind == REPORT_LIMIT:
-        what = f"no report for {overdue.limit_s:.1f} s"
-    cause = f"{what} (last: {_last_report(trial)})"
-    limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
-    first = (
-        f"trial {trial.name} (pid {event.pid or trial.attempt.pid}) has exceeded {limit}: {cause}; its worker "
-        f"has ended: {event.cause}"
-    )
-    error = TrialTimeoutError("\n".join([first, *_where_and_last_lines(trial, event)]))
-    error.cause = cause
-    return error
-
-
 def _last_report(trial: Trial) -> str:
     iteration = trial.progress.metrics.get(TRAINING_ITERATION)
     if iteration is None:
         return "none"
     return f"iteration {iteration}"
-
-
-def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
-    lines = [f"its output: {trial.local_path}"]
-    if event.last_lines:
-        lines += ["last lines of its output:", event.last_lines.rstrip()]
-    return lines
