@@ -4,6 +4,7 @@
 
     filter     condition (["and"] condition)*     all of them hold
     condition  name sign value                    lr <= 0.01, act = "a b"; = and == mean the same
+             | number                             21: the trial of this number
              | word                               adam: a text in any cell of the row
 
 A name is that of a column in any case, or its last part if that is unique. Names, values and words with spaces, other
@@ -105,7 +106,11 @@ def condition_of(words: str, columns: Sequence[NamedColumn], rows: Sequence[Row]
         if first.lower() == "and":
             continue
         if not tokens or tokens[0] not in _SIGNS:
-            read.tests.append(_has_word(_text_in(first), columns))
+            numbered = next((column for column in columns if column.name == "trial" and first.isdecimal()), None)
+            if numbered is not None:
+                read.tests.append(_comparison(numbered, "=", first, ()))
+            else:
+                read.tests.append(_has_word(_text_in(first), columns))
             continue
         sign = tokens.pop(0)
         column = column_named(_text_in(first), columns)

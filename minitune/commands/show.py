@@ -170,7 +170,8 @@ def _run_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "last updated": facts["last_updated"],
         "rest": rest,
         "trials": ", ".join(counts) or "none yet",
-        "best": best and f"trial {_titled(best)}: {best['text']}",
+        "best": best and _best_text(best),
+        "best finished": best and best["best_finished"] and _best_text(best["best_finished"]),
         "expected": best and best["expected"] and best["expected"]["text"],
         "earlier best": best and best["earlier_best"] and best["earlier_best"]["text"],
         "front": front,
@@ -179,6 +180,11 @@ def _run_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "errors": errors,
         "to go on": [Verbatim(f"{command}  ({what})") for what, command in facts["commands"].items()],
     }
+
+
+def _best_text(best: Mapping[str, Any]) -> str:
+    failed = " (failed)" if best.get("best_finished") else ""
+    return f"trial {_titled(best)}: {best['text']}{failed}"
 
 
 def _titled(facts: Mapping[str, Any]) -> str:

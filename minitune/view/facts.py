@@ -185,6 +185,7 @@ def best_facts(
             {**identity_of_trial(each.trial), "mean": each.mean, "values": each.values}
             for each in confirmations(run.trials, metric, mode, scope)
         ],
+        "best_finished": _best_finished(run, trial, metric, mode, scope),
         "expected": None if state.name == RUNNING_RUN else _expected(run.trials, best, mode, scope),
         "earlier_best": other and _earlier_facts(other, metric, mode, find_iteration),
         "best_checkpoint": kept and _checkpoint_facts(trial, kept, metric),
@@ -192,13 +193,21 @@ def best_facts(
     }
 
 
+def _best_finished(run: Story, best: Trial, metric: str, mode: str, scope: str) -> dict[str, Any] | None:
+    """The best trial that has not failed, if the best one has; else None."""
+    if best.status != ERROR:
+        return None
+    other = Best.of([trial for trial in run.trials if trial.status != ERROR], metric, mode, scope)
+    return None if other is None else {**identity_of_trial(other.trial), "value": other.value, "text": str(other)}
+
+
 def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str) -> dict[str, Any] | None:
-    """What to expect of the best trial if it were run again; None if it was run again, without noise, or with too few
-    trials.
+    """What to expect of the best trial if it were run again; None if it has failed, was run again, without noise,
+    or with too few trials.
     """
     from minitune.search.estimate import estimates, remark_on_luck
 
-    if best.confirmed is not None:
+    if best.confirmed is not None or best.trial.status == ERROR:
         return None
     found = estimates(trials, best.metric, mode, scope)
     own = next((each for each in found if each.trial_id == best.trial.trial_id), None)

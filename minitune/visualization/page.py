@@ -24,9 +24,11 @@ from minitune.base import files, json_text
 from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
-from minitune.base.text import mebibytes, plain_number, plain_or_short
+from minitune.base.text import cut, mebibytes, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
 from minitune.record.standing import RUNNING_RUN
+from minitune.record.story import Story
+from minitune.space.tree import value_at_text
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
 from minitune.view.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.view.importances import importances_of
@@ -272,6 +274,8 @@ class RunData:
             "best_config": best and _plain(best["config"]),
             "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
             "earlier_best": best and best["earlier_best"] and best["earlier_best"]["text"],
+            "best_finished": best and best["best_finished"],
+            "order": _order(goal, story),
             "confirmed": best and best["mean"],
             "remark": best and (best["confirmed_text"] or (best["expected"] and best["expected"]["remark"])),
             "importances": self.importances,
@@ -300,6 +304,7 @@ class RunData:
             "why": "" if trial.ending is None else trial.ending.text,
             "error": each.row.error,
             "value": _finite(each.value),
+            "odd": _odd(each, self.history.metric),
             "params": each.params,
             "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
             "curve": _rounded(each.values),
@@ -342,6 +347,19 @@ def _time_of(each: TrialHistory, pace: Pace) -> float:
     if each.trial.progress.num_reports or pace.since_s is not None:
         return pace.counted_s
     return sum(max(0.0, end - begin) for begin, end in each.spans)
+
+
+def _odd(each: TrialHistory, metric: str) -> str | None:
+    """The last objective of a trial if it is no finite number, such as `nan`; None if it is one, or there is none."""
+    last = value_at_text(each.trial.progress.metrics, metric) if metric else None
+    return None if last is None or math.isfinite(each.value) else cut(str(last), 20)
+
+
+def _order(goal: Goal, story: Story) -> list[int] | None:
+    """The numbers of the trials in the order of `Goal.ranked`; None if that is the order of their values."""
+    if not any(trial.repeats for trial in story.trials):
+        return None
+    return [trial.number for trial in goal.ranked(story.trials)]
 
 
 def _finite(value: float) -> float | None:

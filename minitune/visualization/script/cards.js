@@ -48,7 +48,7 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0, open).draw({ x, y, hits: trials.map((trial) => hit(run, ...point(trial), trial)), layers: [
         ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: line.length ? [axisPoints(x, y, line)] : [] },
         bestLayer(run, point)] });
-      card.note.textContent = `${card.edge(y, settings)}${isObjective ? `The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}` : ""}`;
+      card.note.textContent = `${run.missing}${card.edge(y, settings)}${isObjective ? `The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}` : ""}`;
     }, { there: () => run.scored.length > 0 });
     card.select("by", settings, "by", BY);
     const log = card.check("log", settings, "isLog");
@@ -102,9 +102,9 @@ function plotsOf(run, open, redraw, only) {
     const own = { colour: settings.colour || "rank", isChosen: Boolean(settings.params), metric: run.metricShown, x: (settings.params || [])[0], y: (settings.params || [])[1] };
     const card = add("contour", "Two parameters", () => {
       const names = run.params;
-      if (!own.isChosen && own.metric !== run.metricShown) { own.x = names[0]; own.y = names[1]; }
+      if (!own.isChosen && own.metric !== run.metricShown) { [own.x, own.y] = run.pair; }
       own.metric = run.metricShown;
-      if (!own.y) own.y = names[1];
+      if (!own.y) [own.x, own.y] = run.pair;
       const options = names.map((name) => [name, name]);
       fillX(options); fillY(options);
       const placed = run.shown.filter((trial) => kindOf(trial) !== "failed" && own.x in trial.params && own.y in trial.params);
@@ -126,7 +126,7 @@ function plotsOf(run, open, redraw, only) {
     const names = run.params.map((name) => [name, name]);
     const choose = () => { own.isChosen = true; card.mark(); };
     const fillX = card.select("x", own, "x", names, choose);
-    if (!own.y) own.y = run.params[1];
+    if (!own.y) [own.x, own.y] = run.pair;
     const fillY = card.select("y", own, "y", names, choose);
     card.select("colour by", own, "colour", [["rank", "rank"], ["value", "value"]]);
   }

@@ -56,6 +56,8 @@ function clockText(value) {
   if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor(whole / 60) % 60} min`;
   return `${Math.floor(whole / 86400)} d ${Math.floor(whole / 3600) % 24} h`;
 }
+// Names as people count: p2 is before p10.
+const inOrder = (a, b) => a.localeCompare(b, undefined, { numeric: true });
 const counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
 // What an update shows anew: the content of `host`, if `key` differs from that of the last call.
 function put(host, key, build) {

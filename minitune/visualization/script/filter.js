@@ -1,4 +1,4 @@
-// The language of `minitune ls --filter`, see `conditions.py`: `name < value` and words, joined by spaces or `and`. A name is
+// The language of `minitune ls --filter`, see `conditions.py`: `name < value`, words and numbers of trials, joined by spaces or `and`. A name is
 // that of a column in any case, or its last part if that is unique. Other texts stand in quotes. One table of cases tests both
 // readers.
 class FilterError extends Error {}
@@ -50,7 +50,8 @@ function filterOf(words, columns, rows) {
     const first = tokens.shift();
     if (first.toLowerCase() === "and") continue;
     if (!(tokens[0] in SIGNS)) {
-      const word = textIn(first).toLowerCase(), sought = columns.filter((column) => !column.isUntold);
+      const word = textIn(first).toLowerCase(), sought = columns.filter((column) => !column.isUntold), trial = columns.find((column) => column.name === "trial");
+      if (trial && /^\d+$/.test(first)) { tests.push((row) => trial.get(row) === Number(first)); continue; }
       tests.push((row) => sought.some((column) => cellText(column, row).toLowerCase().includes(word)));
       continue;
     }

@@ -34,10 +34,10 @@ function columnsOf(run) {
   const metrics = data.metrics.filter((name) => name !== data.metric);
   const params = data.params.map((name) => ({ ...of(name, (trial) => trial.params[name]), also: [`config/${name}`], isParam: true }));
   return [
-    of("trial", (trial) => trial.number), ...(data.metric ? [of(data.metric, (trial) => trial.value)] : []),
+    of("trial", (trial) => trial.number), ...(data.metric ? [{ ...of(data.metric, (trial) => trial.value), told: (trial) => trial.value ?? trial.odd }] : []),
     ...metrics.filter((name) => name in data.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
     ...(isNarrow ? params : []),
-    of("status", kindOf), { ...of("ended", endOf), told: (trial) => endOf(trial) === kindOf(trial) ? undefined : endOf(trial) },
+    of("status", kindOf), of("repeats", (trial) => trial.repeats), { ...of("ended", endOf), told: (trial) => endOf(trial) === kindOf(trial) ? undefined : endOf(trial) },
     ...metrics.filter((name) => !(name in data.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
     ...(isNarrow ? [] : params),
     { ...of("iter", iterationOf), also: ["training_iteration"] }, { ...of("total time (s)", (trial) => totalTimeOf(run, trial)), also: ["total time", "time_total_s"] },
@@ -91,9 +91,11 @@ class TrialTable {
     const by = all.find((column) => column.name === (this.sort ?? run.metricShown));
     const isDown = this.sort === null ? run.signShown < 0 : this.isDown;
     this.found = run.trials.filter((trial) => run.isChosen(trial));
-    if (by) this.found = sortedBy(this.found, by.get, isDown);
+    const place = new Map((this.sort === null && run.metricShown === run.data.metric && run.data.order || []).map((number, index) => [number, index]));
+    if (place.size) this.found = sortedBy(this.found, (trial) => place.get(trial.number), false);
+    else if (by) this.found = sortedBy(this.found, by.get, isDown);
     this.count.textContent = `${this.found.length} of ${run.trials.length} trials`;
-    this.head.replaceChildren(...sortHeads(shown, by, isDown, (name, isDown) => { Object.assign(this, { sort: name, isDown }); this.rows.scrollTop = 0; this.refresh(); }));
+    this.head.replaceChildren(...sortHeads(shown, place.size ? null : by, isDown, (name, isDown) => { Object.assign(this, { sort: name, isDown }); this.rows.scrollTop = 0; this.refresh(); }));
     const focused = this.body.contains(document.activeElement) && document.activeElement.trial;
     this.paint();
     const line = focused && this.lines.find((one) => one.trial.number === focused.number);

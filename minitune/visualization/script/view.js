@@ -3,10 +3,10 @@
 // The summary at the top has numbers as people say them. The tip, the copies and all tables have six digits or more.
 const short = (value) => isNumber(value) ? number(value, 3) : text(value);
 function configTable(params) {
-  const names = Object.keys(params);
+  const names = Object.keys(params).sort(inOrder);
   if (!names.length) return null;
-  return el("dl.facts.config", {}, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80))]),
-    ...(names.length > 24 ? [el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`)] : []));
+  return el("dl.facts.config", {}, ...names.slice(0, 24).map((name) => el("div", {}, el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80)))),
+    ...(names.length > 24 ? [el("div", {}, el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`))] : []));
 }
 function copies(config) {
   const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2), "command line": commandLine(config) };
@@ -107,7 +107,7 @@ class RunView {
     const run = this.run, data = run.data;
     const [first] = run.aimed;
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, first && first.value, data.earlier_best, data.remark, data.confirmed, run.aimed.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, first && first.value, data.earlier_best, data.best_finished, data.remark, data.confirmed, run.aimed.length > 1]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.is_live ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p.quiet", {}, why)];
@@ -123,7 +123,8 @@ class RunView {
       const aim = data.mode === "max" ? "largest" : "smallest";
       return [el("div.name", {}, `Best ${cut(data.metric, 48)}`, el("span.quiet", {}, ` (${aim})`)),
         el("div.value", { title: String(aimed) }, number(aimed, 4)),
-        el("p.gain", {}, trialButton(run, best), ` ${best.ended}`, gainOver(run, best, first)),
+        el("p.gain", {}, trialButton(run, best), el("span", { className: kindOf(best) === "failed" ? "failed" : "" }, ` ${best.ended}`), gainOver(run, best, first)),
+        data.best_finished ? el("p.gain", {}, "The best that has not failed: ", trialButton(run, run.byNumber.get(data.best_finished.trial)), ` ${data.best_finished.text}`) : null,
         data.remark ? el("p.note", {}, `${data.remark}.`) : null,
         data.earlier_best ? el("p.note", {}, `Earlier in its course, ${data.earlier_best}.`) : null,
         configTable(best.params), data.best_config ? copies(data.best_config) : null];
