@@ -25,6 +25,7 @@ from minitune.commands.selecting import (
     note,
     run_and_trial,
 )
+from minitune.commands.telling import echo_prose
 from minitune.config import default_storage_path
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST
@@ -76,7 +77,7 @@ def watch(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         note(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again")
         raise
-    echo(f"{follower.run.path}: {state.text}")
+    echo_prose(f"State of the run: {state.text}")
     return exit_status(follower.run, state)
 
 

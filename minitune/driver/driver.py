@@ -368,7 +368,6 @@ class Driver:
                 self._interrupt()
             elif time.monotonic() >= self._keeper.due_s:
                 self._keeper.save()
-        progress.loop_ends()
         # Workers that were stopped may still run `finally` blocks. A second Ctrl-C ends this wait, too.
         while controller.unwind():
             interrupts.check_second()

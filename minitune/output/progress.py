@@ -66,7 +66,6 @@ class ProgressDisplay:
     outputs: Sequence[str] = ()
     _call: Callable[..., Any] = field(default_factory=lambda: PluginCaller().call)
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
-    _loop_end_s: float | None = None
     _took_s: float | None = None
     _ending: str = ""
     _ended_before: int | None = None
@@ -121,10 +120,6 @@ class ProgressDisplay:
         left_s: float | None = None if self.reporter is None else self._call((self.reporter.seconds_left,), None)
         return left_s
 
-    def loop_ends(self) -> None:
-        """All trials have ended. Now the driver only cleans up."""
-        self._loop_end_s = clock.current.monotonic()
-
     def stop(self) -> float:
         """Return how many seconds the run took, now that the driver's work is done."""
         if self._took_s is None:
@@ -143,7 +138,7 @@ class ProgressDisplay:
         reporter = self.reporter
         if reporter is not None:
             from minitune.view.remarks import closing_remarks, remark_on_luck_of
-            from minitune.view.summary import early_end, total_time_line
+            from minitune.view.summary import early_end
 
             self._ending = early_end(trials)
             failed = next((trial for trial in trials if trial.error is not None), None)
@@ -154,9 +149,6 @@ class ProgressDisplay:
                 self._call((reporter.failure_is_raised,), None, failed)
             self._call((reporter.run_took,), None, took_s)
             self.report(trials, done=True)
-            loop_s = took_s
-            if self._loop_end_s is not None:
-                loop_s = self._loop_end_s - self._begin_s
             is_cut = bool(self._ending)
             remarks = [*closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)]
             metric = self.tune_config.metric
@@ -164,7 +156,7 @@ class ProgressDisplay:
             if isinstance(metric, str) and isinstance(mode, str):
                 remarks += remark_on_luck_of(trials, metric, mode, took_s)
             shows = [f"To look at the run: {command}" for command in commands]
-            for line in (total_time_line(took_s, loop_s), *remarks, *shows):
+            for line in (*remarks, *shows):
                 self._call((reporter.say,), None, line)
         if interrupted_by is not None:
             tell_resume(self.run.path, interrupted_by, self.is_program)

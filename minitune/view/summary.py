@@ -132,11 +132,6 @@ def last_values(trials: Iterable[Trial], metric: str) -> list[tuple[float, float
     return [(number, value) for number, value in values if value is not None]
 
 
-def total_time_line(total_s: float, loop_s: float) -> str:
-    """The last line of a run."""
-    return f"Total run time: {total_s:.2f} seconds ({loop_s:.2f} seconds for the tuning loop)."
-
-
 # -- errors ------------------------------------------------------------------------------------------------------------
 def retried_text(trials: Iterable[Trial]) -> list[str]:
     """A line on the trials that have finished after a retry; empty if there are none."""

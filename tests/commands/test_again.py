@@ -14,13 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command_runs import Minitune, train
-from kit import REPOSITORY, Script, cut, files_below, fit, report_state, restored_state
+from command_runs import train
+from kit import REPOSITORY, cut, files_below, fit, report_state, restored_state
 
 from minitune import (
     Checkpoint,
@@ -37,7 +35,7 @@ from minitune.schedulers import PopulationBasedTraining
 SCRIPTS = Path(__file__).with_name("scripts")
 
 
-def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitune, storage: Path) -> None:
+def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune, storage):
     before, cwd, env = files_below(storage), os.getcwd(), dict(os.environ)
     status, out, err = minitune("rerun", "run", "2")
 
@@ -53,14 +51,14 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitun
     assert (files_below(storage), os.getcwd(), dict(os.environ)) == (before, cwd, env)
 
 
-def test_a_trial_that_ended_well_does_again(minitune: Minitune) -> None:
+def test_a_trial_that_ended_well_does_again(minitune):
     status, out, _ = minitune("rerun", "run", "1")
 
     assert status == 0
     assert out.endswith("ended after 3 reports, as before\n")
 
 
-def draws(config: dict[str, Any]) -> None:
+def draws(config):
     if "IS_RERUN" in os.environ:
         os.environ["LEFT_BY_A_TRIAL"] = "1"
     report({"drawn": random.random(), "attempt": get_context().get_attempt()})
@@ -68,9 +66,7 @@ def draws(config: dict[str, Any]) -> None:
         raise ValueError("no luck")
 
 
-def test_the_attempt_that_failed_is_run_again_in_its_surroundings(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_attempt_that_failed_is_run_again_in_its_surroundings(minitune, tmp_path, monkeypatch):
     run = fit(draws, {"mark": str(tmp_path / "mark")}, max_failures=1, seed=1, storage_path=tmp_path)
     monkeypatch.setenv("IS_RERUN", "1")
     before = dict(os.environ)
@@ -84,7 +80,7 @@ def test_the_attempt_that_failed_is_run_again_in_its_surroundings(
     assert (status, out.splitlines()[-1]) == (0, "ended after 1 report, not as before: failed after 1 report")
 
 
-def test_a_trial_that_fails_only_this_time_says_so(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_trial_that_fails_only_this_time_says_so(minitune, tmp_path):
     (tmp_path / "mark").touch()
     run = fit(draws, {"mark": str(tmp_path / "mark")}, storage_path=tmp_path)
     (tmp_path / "mark").unlink()
@@ -93,9 +89,7 @@ def test_a_trial_that_fails_only_this_time_says_so(minitune: Minitune, tmp_path:
     assert (status, out.splitlines()[-1]) == (3, last)
 
 
-def test_a_trial_is_not_run_again_without_its_gpus(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_is_not_run_again_without_its_gpus(minitune, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
     fit(with_resources(train_once, {"gpu": 1}), name="gpu", storage_path=tmp_path)
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
@@ -103,9 +97,7 @@ def test_a_trial_is_not_run_again_without_its_gpus(
     assert (status, "GPU" in err) == (1, True)
 
 
-def test_a_trial_of_a_larger_machine_is_run_again_here(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_of_a_larger_machine_is_run_again_here(minitune, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4096")
     monkeypatch.setenv("MINITUNE_RESOURCES", '{"spot": 2}')
     trainable = with_resources(lambda config: {"x": 1}, {"cpu": 4096, "spot": 2})
@@ -119,14 +111,14 @@ def test_a_trial_of_a_larger_machine_is_run_again_here(
     assert "iteration 1: x=1" in out
 
 
-def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune, tmp_path):
     path = fit(train, {"x": 2}, max_failures=1, storage_path=tmp_path).experiment_path
 
     status, out, _ = minitune("rerun", path, "0")
     assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
 
 
-def endless(config: dict[str, Any]) -> None:
+def endless(config):
     """Fails once, after its second report, and never ends by itself."""
     start = int(Path(checkpoint.path, "step").read_text()) if (checkpoint := get_checkpoint()) else 0
     for step in itertools.count(start):
@@ -138,7 +130,7 @@ def endless(config: dict[str, Any]) -> None:
             report({"step": step}, checkpoint=Checkpoint(directory))
 
 
-def test_trial_stopped_after_a_retry_makes_the_same_number_of_reports(minitune: Minitune, tmp_path: Path) -> None:
+def test_trial_stopped_after_a_retry_makes_the_same_number_of_reports(minitune, tmp_path):
     settings = {"storage_path": tmp_path, "name": "retried", "max_failures": 1, "stop": {"training_iteration": 5}}
     fit(endless, {"mark": str(tmp_path / "mark")}, **settings)
 
@@ -149,7 +141,7 @@ def test_trial_stopped_after_a_retry_makes_the_same_number_of_reports(minitune: 
     ]
 
 
-def climb(config: dict[str, Any]) -> None:
+def climb(config):
     height, step = 0.0, 0
     if checkpoint := get_checkpoint():
         height, step = json.loads(Path(checkpoint.path, "state").read_text())
@@ -161,9 +153,7 @@ def climb(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("end", [7, 99])
-def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(
-    minitune: Minitune, tmp_path: Path, end: int
-) -> None:
+def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(minitune, tmp_path, end):
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"speed": [1, 2, 4]}
     )
@@ -180,11 +170,11 @@ def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(
     assert out.splitlines()[-1].endswith(", as before")
 
 
-def needs_values(config: dict[str, Any], values: list[int]) -> dict[str, Any]:
+def needs_values(config, values):
     return {"total": sum(values) + config["x"]}
 
 
-def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_path: Path) -> None:
+def test_values_that_are_not_kept_come_from_the_script(minitune, tmp_path):
     grid = fit(with_parameters(needs_values, values=[1, 2]), {"x": 1}, storage_path=tmp_path)
     status, _, err = minitune("rerun", grid.experiment_path, "0")
 
@@ -193,9 +183,7 @@ def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_p
     assert "--script" in err
 
 
-def test_the_script_of_a_rerun_has_its_own_arguments(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_script_of_a_rerun_has_its_own_arguments(minitune, tmp_path, monkeypatch):
     script = SCRIPTS / "has_arguments.py"
     monkeypatch.setattr(sys, "argv", ["script.py", "1", str(tmp_path)])
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -215,7 +203,7 @@ def test_the_script_of_a_rerun_has_its_own_arguments(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_another_user_is_loaded(minitune, storage, monkeypatch):
     kept = storage / "run" / "trainable.pkl"
     os.chown(kept, 12345, -1)
     try:
@@ -228,7 +216,7 @@ def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, mo
         os.chown(kept, 0, -1)
 
 
-def test_a_run_that_others_can_write_to_is_not_loaded(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_run_that_others_can_write_to_is_not_loaded(minitune, tmp_path):
     """Its journal has a pickled object. Loading it would run code of its author."""
     run = Path(fit(returns_its_object, {"object": Told(tmp_path / "told")}, storage_path=tmp_path).experiment_path)
     (tmp_path / "told").unlink()
@@ -244,23 +232,23 @@ def test_a_run_that_others_can_write_to_is_not_loaded(minitune: Minitune, tmp_pa
 class Told:
     """Leaves a mark when it is unpickled."""
 
-    def __init__(self, mark: Path):
+    def __init__(self, mark):
         self.mark = mark
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return _tell, (self.mark,)
 
 
-def _tell(mark: Path) -> Told:
+def _tell(mark):
     mark.touch()
     return Told(mark)
 
 
-def returns_its_object(config: dict[str, Any]) -> dict[str, Any]:
+def returns_its_object(config):
     return {"loss": 1, "mark": str(config["object"].mark)}
 
 
-def spoils_its_checkpoint(config: dict[str, Any]) -> None:
+def spoils_its_checkpoint(config):
     state = restored_state()
     if checkpoint := get_checkpoint():
         Path(checkpoint.path, "state").write_text("-1")
@@ -270,7 +258,7 @@ def spoils_its_checkpoint(config: dict[str, Any]) -> None:
         report_state(n, {"n": n})
 
 
-def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune, tmp_path):
     run = Path(fit(spoils_its_checkpoint, max_failures=1, storage_path=tmp_path).experiment_path)
     (state,) = run.glob("*/checkpoint_000001/state")
     state.write_text("2")  # its content before the run itself spoiled it
@@ -284,7 +272,7 @@ def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tm
 class Terminal:
     """A command that runs in a separate terminal."""
 
-    def __init__(self, command: list[str], bound_s: float, **environment: str):
+    def __init__(self, command, bound_s, **environment):
         self._bound_s = bound_s
         self._end, other = pty.openpty()
         self._left = ""
@@ -292,7 +280,7 @@ class Terminal:
         self.process = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=env)
         os.close(other)
 
-    def expect(self, text: str) -> None:
+    def expect(self, text):
         """Read until `text` appears after the last expected text."""
         deadline = time.monotonic() + self._bound_s
         while text not in self._left:
@@ -301,22 +289,22 @@ class Terminal:
             self._left += os.read(self._end, 10_000).decode()
         self._left = self._left.partition(text)[2]
 
-    def type(self, line: str) -> None:
+    def type(self, line):
         """Type a line."""
         os.write(self._end, f"{line}\n".encode())
 
-    def wait(self) -> int:
+    def wait(self):
         """Wait for the end; returns the exit status."""
         return self.process.wait(self._bound_s)
 
-    def close(self) -> None:
+    def close(self):
         """End the command, if it has not ended."""
         self.process.kill()
         self.process.wait()
         os.close(self._end)
 
 
-def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float], float]) -> None:
+def test_the_debugger_has_the_terminal(script, bound_s):
     (script.directory / "module_of_mine.py").write_text(
         "def complain(weight):\n    raise ValueError(f'no luck with {weight}')\n"
     )
@@ -347,7 +335,7 @@ def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float]
         terminal.close()
 
 
-def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune: Minitune) -> None:
+def test_a_script_is_run_again_and_goes_on_with_its_run(script, minitune):
     script.finish(script.start(SCRIPTS / "killed_once.py"))
     (row,) = json.loads(minitune("ls", script.storage, "--json")[1])["runs"]
     assert (row["state"], row["finished"]) == ("killed", 1)
@@ -384,7 +372,7 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     ],
     ids=["plain", "exit 0", "exit 5", "raises", "starts another"],
 )
-def test_a_script_that_resumes_nothing_has_failed(script: Script, source: str, status: int, stderr: str) -> None:
+def test_a_script_that_resumes_nothing_has_failed(script, source, status, stderr):
     path = script.write(source)
     done = script.run_minitune("resume", str(path))
     assert (done.returncode, done.stdout) == (status, "hi\n")
@@ -392,10 +380,10 @@ def test_a_script_that_resumes_nothing_has_failed(script: Script, source: str, s
 
 
 @pytest.fixture
-def resumed(script: Script) -> Callable[..., subprocess.CompletedProcess[str]]:
+def resumed(script):
     """Runs a script with some arguments, and then `minitune resume` with options, the script and other arguments."""
 
-    def resumed(before: str, *options: str, now: str) -> subprocess.CompletedProcess[str]:
+    def resumed(before, *options, now):
         script.finish(script.start(SCRIPTS / "cut_by_choice.py", *before.split()))
         path = str(script.directory / "cut_by_choice.py")
         return script.run_minitune("resume", *options, path, *now.split())
@@ -403,9 +391,7 @@ def resumed(script: Script) -> Callable[..., subprocess.CompletedProcess[str]]:
     return resumed
 
 
-def test_a_script_with_another_space_is_refused(
-    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_a_script_with_another_space_is_refused(script, resumed):
     refused = resumed("1 same --cut", now="900 same")
 
     (run,) = script.storage.iterdir()
@@ -417,9 +403,7 @@ def test_a_script_with_another_space_is_refused(
     assert len(script.records(run.name, type="open")) == 1, "nothing has been written"
 
 
-def test_a_script_with_another_space_goes_on_if_it_is_forced_to(
-    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_a_script_with_another_space_goes_on_if_it_is_forced_to(script, resumed):
     forced = resumed("1 same --cut", "--force", now="900 same")
 
     assert (forced.returncode, forced.stdout) == (0, "3 False\n"), forced.stderr
@@ -428,9 +412,7 @@ def test_a_script_with_another_space_goes_on_if_it_is_forced_to(
 
 
 @pytest.mark.parametrize(("before", "now"), [("1 same", "900 wider"), ("1 same --cut", "1 more")])
-def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(
-    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]], before: str, now: str
-) -> None:
+def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(script, resumed, before, now):
     done = resumed(before, now=now)
 
     assert done.returncode == 0, done.stderr
@@ -438,29 +420,27 @@ def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(
     assert [len(script.records(run.name, type="open")) for run in script.storage.iterdir()] == [1, 1]
 
 
-def test_a_run_has_its_own_space_to_go_on_with(minitune: Minitune, storage: Path) -> None:
+def test_a_run_has_its_own_space_to_go_on_with(minitune, storage):
     status, _, err = minitune("resume", "run", "--force")
     assert status == 2
     assert err.endswith("\nminitune: --force is for scripts: a run keeps its own search space\n")
 
 
 @pytest.mark.parametrize("option", [["--errored"], ["--restart-errored"], ["--add-samples", "1"]])
-def test_options_for_runs_are_refused_for_scripts(minitune: Minitune, tmp_path: Path, option: list[str]) -> None:
+def test_options_for_runs_are_refused_for_scripts(minitune, tmp_path, option):
     (tmp_path / "script.py").touch()
     status, _, err = minitune("resume", *option, tmp_path / "script.py")
     assert (status, "are for runs: pass the run's directory" in err) == (2, True)
 
 
-def interrupts_itself(config: dict[str, Any]) -> None:
+def interrupts_itself(config):
     report({"x": config["x"]})
     if config["x"] == 2:
         os.kill(os.getpid(), signal.SIGINT)
     report({"x": config["x"]})
 
 
-def test_a_resumed_run_tells_what_happens_to_each_trial_and_that_it_was_interrupted_again(
-    minitune: Minitune, tmp_path: Path
-) -> None:
+def test_a_resumed_run_tells_what_happens_to_each_trial_and_that_it_was_interrupted_again(minitune, tmp_path):
     settings = {"storage_path": tmp_path, "name": "cut", "max_concurrent_trials": 1}
     cut(interrupts_itself, {"x": grid_search([0, 1, 2, 3])}, results=3, how="SIGINT", **settings)
 
@@ -475,7 +455,7 @@ def test_a_resumed_run_tells_what_happens_to_each_trial_and_that_it_was_interrup
     assert row["state"] == "interrupted"
 
 
-def half(config: dict[str, Any]) -> None:
+def half(config):
     report({"x": config["x"]})
     if config["x"] == 1 and not os.path.exists(config["flag"]):
         Path(config["flag"]).touch()
@@ -483,7 +463,7 @@ def half(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("option", "told"), [("--errored", "to continue"), ("--restart-errored", "to start again")])
-def test_a_run_continues_with_its_kept_checkpoints(minitune: Minitune, tmp_path: Path, option: str, told: str) -> None:
+def test_a_run_continues_with_its_kept_checkpoints(minitune, tmp_path, option, told):
     space = {"x": grid_search([0, 1]), "flag": str(tmp_path / "flag")}
     first = fit(half, space, name="half", storage_path=tmp_path)
 
@@ -498,11 +478,11 @@ def test_a_run_continues_with_its_kept_checkpoints(minitune: Minitune, tmp_path:
     assert same == [True, option == "--errored"]
 
 
-def train_once(config: dict[str, Any]) -> None:
+def train_once(config):
     report({"loss": 1})
 
 
-def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune) -> None:
+def test_a_live_run_is_followed_until_it_ends(script, minitune):
     live = script.start(SCRIPTS / "live.py")
     journal = script.storage / "live" / "journal"
     script.wait_until(lambda: journal.exists() and '"result"' in journal.read_text())
@@ -524,15 +504,15 @@ def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune
     assert script.finish(logs) == ("done\n", "")
     out, err = script.finish(watch)
     assert (watch.returncode, err) == (0, "")
-    assert out.endswith(f"{run}: finished\n")
+    assert out.endswith("State of the run: finished\n")
     script.finish(live)
 
 
-def returns_a_list(config: dict[str, Any]) -> list[int]:
+def returns_a_list(config):
     return [1]
 
 
-def test_wrong_return_value_is_an_error_without_our_frames(minitune: Minitune, tmp_path: Path) -> None:
+def test_wrong_return_value_is_an_error_without_our_frames(minitune, tmp_path):
     _, out, _ = minitune("show", fit(returns_a_list, storage_path=tmp_path).experiment_path, "0")
 
     (line,) = [line for line in out.splitlines() if line.startswith("  ValueError: ")]
@@ -541,7 +521,7 @@ def test_wrong_return_value_is_an_error_without_our_frames(minitune: Minitune, t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reading address 0 ends in a signal there")
-def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
+def test_the_stack_of_a_crash_ends_in_the_users_code(script):
     lines = script.run(SCRIPTS / "crashes.py").splitlines()
 
     assert lines[-1].endswith("in train")
@@ -552,10 +532,8 @@ def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
     assert " in train\n" in script.finish(again)[1]
 
 
-def test_the_debugger_opens_where_the_code_of_the_user_has_failed(
-    minitune: Minitune, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[Any] = []
+def test_the_debugger_opens_where_the_code_of_the_user_has_failed(minitune, monkeypatch):
+    opened = []
     monkeypatch.setattr("pdb.post_mortem", opened.append)
     status, out, err = minitune("rerun", "run", "2", "--pdb")
     assert status == 3
@@ -570,15 +548,13 @@ def test_the_debugger_opens_where_the_code_of_the_user_has_failed(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, bdb.BdbQuit])
 @pytest.mark.parametrize("options", [[], ["--pdb"]])
-def test_a_rerun_that_the_user_ends_has_not_failed(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], options: list[str]
-) -> None:
-    def waits(config: dict[str, Any]) -> None:
+def test_a_rerun_that_the_user_ends_has_not_failed(minitune, tmp_path, monkeypatch, error, options):
+    def waits(config):
         report({"loss": 1})
         if "IS_RERUN" in os.environ:
             raise error
 
-    opened: list[Any] = []
+    opened = []
     monkeypatch.setattr("pdb.post_mortem", opened.append)
     path = fit(waits, storage_path=tmp_path).experiment_path
     monkeypatch.setenv("IS_RERUN", "1")
@@ -588,8 +564,8 @@ def test_a_rerun_that_the_user_ends_has_not_failed(
     assert (len(opened) == 1, err != "") == (bool(is_ctrl_c_under_pdb),) * 2
 
 
-def test_a_trial_whose_first_checkpoint_is_gone_is_not_run_again(minitune: Minitune, tmp_path: Path) -> None:
-    def fails_from(config: dict[str, Any]) -> None:
+def test_a_trial_whose_first_checkpoint_is_gone_is_not_run_again(minitune, tmp_path):
+    def fails_from(config):
         report_state(restored_state() + 1, {"loss": 1})
         raise ValueError("always")
 

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_runs import Minitune
 from kit import scaled_s
 
 from minitune.commands import cli
@@ -32,7 +31,7 @@ needs = {shell: pytest.mark.skipif(shutil.which(shell) is None, reason=f"needs {
 
 
 @pytest.fixture
-def home(storage: Path, storage_of_its_own: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(storage, storage_of_its_own, tmp_path, monkeypatch):
     """A directory with `minitune` in its `bin`, which is in the PATH, and runs with these names in its `runs`."""
     for name in NAMES:
         shutil.copytree(storage / "run", tmp_path / "runs" / name)
@@ -46,7 +45,7 @@ def home(storage: Path, storage_of_its_own: None, tmp_path: Path, monkeypatch: p
     return tmp_path
 
 
-def typed(shell: str, keys: str, home: Path) -> list[list[str]]:
+def typed(shell, keys, home):
     """The arguments of each command `minitune` after these keys were pressed in an interactive shell."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "dumb", "HISTFILE": "/dev/null", "INPUTRC": "/dev/null"}
@@ -93,9 +92,7 @@ LINES = [
 
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs[shell]) for shell in SHELLS])
 @pytest.mark.parametrize("command", ["minitune", "~/bin/minitune"])
-def test_words_are_completed_and_nothing_of_them_is_executed(
-    shell: str, command: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_are_completed_and_nothing_of_them_is_executed(shell, command, home, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     shutil.copy(COMPLETES, home)
     lines = LINES if command == "minitune" else LINES[1:2]
@@ -104,7 +101,7 @@ def test_words_are_completed_and_nothing_of_them_is_executed(
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_scripts_know_the_commands_and_their_options(minitune: Minitune) -> None:
+def test_the_scripts_know_the_commands_and_their_options(minitune):
     script = minitune("completion", "bash")[1]
     asks = script + 'for name in "" "$@"; do _minitune_words "$name"; done'
     shown = subprocess.run(["bash", "-c", asks, "bash", *cli.COMMANDS], capture_output=True, text=True, check=True)
@@ -122,9 +119,7 @@ def test_the_scripts_know_the_commands_and_their_options(minitune: Minitune) -> 
     assert takes_runs == list(map(bool, runs))
 
 
-def test_names_of_runs_are_lines(
-    minitune: Minitune, storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_runs_are_lines(minitune, storage, tmp_path, monkeypatch):
     assert minitune("completion", "runs") == (0, "run\n", "")
     for name in ("deep/er", "a\nb"):
         shutil.copytree(storage / "run", tmp_path / name)
@@ -134,6 +129,6 @@ def test_names_of_runs_are_lines(
     assert minitune("completion", "runs") == (0, "", "")
 
 
-def test_another_shell_is_refused(minitune: Minitune) -> None:
+def test_another_shell_is_refused(minitune):
     status, _, err = minitune("completion", "fish")
     assert (status, "minitune: argument what: invalid choice: 'fish'" in err) == (2, True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
-from command_runs import Minitune
 
 
-def damaged(storage: Path, path: Path, damage: str) -> Path:
+def damaged(storage, path, damage):
     """A copy of the run with a damaged journal."""
     shutil.copytree(storage / "run", path)
     journal = path / "journal"
@@ -42,9 +40,7 @@ def damaged(storage: Path, path: Path, damage: str) -> Path:
         ("torn", "put back a copy, or start a run with another name"),
     ],
 )
-def test_a_damaged_run_is_called_that_with_the_way_out(
-    minitune: Minitune, storage: Path, tmp_path: Path, damage: str, way_out: str
-) -> None:
+def test_a_damaged_run_is_called_that_with_the_way_out(minitune, storage, tmp_path, damage, way_out):
     run = damaged(storage, tmp_path / "broken", damage)
     before = (run / "journal").read_bytes()
 
@@ -66,9 +62,7 @@ def test_a_damaged_run_is_called_that_with_the_way_out(
 
 
 @pytest.mark.parametrize("content", [b"garbage", b"", None])
-def test_a_trainable_that_cannot_be_read_is_told_with_the_way_out(
-    minitune: Minitune, storage: Path, tmp_path: Path, content: bytes | None
-) -> None:
+def test_a_trainable_that_cannot_be_read_is_told_with_the_way_out(minitune, storage, tmp_path, content):
     shutil.copytree(storage / "run", tmp_path / "broken")
     kept = tmp_path / "broken" / "trainable.pkl"
     kept.unlink() if content is None else kept.write_bytes(content)
@@ -82,7 +76,7 @@ def test_a_trainable_that_cannot_be_read_is_told_with_the_way_out(
         assert way_out in err
 
 
-def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune: Minitune, storage: Path, tmp_path: Path) -> None:
+def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune, storage, tmp_path):
     shutil.copytree(storage / "run", tmp_path / "killed")
     journal = tmp_path / "killed" / "journal"
     journal.write_bytes(journal.read_bytes()[:-5])
@@ -94,7 +88,7 @@ def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune: Minitune, storage
     assert "so far (the run was killed)" in minitune("best", tmp_path / "killed")[1]
 
 
-def test_trials_of_a_killed_run_wait_for_every_command(minitune: Minitune, storage: Path, tmp_path: Path) -> None:
+def test_trials_of_a_killed_run_wait_for_every_command(minitune, storage, tmp_path):
     shutil.copytree(storage / "run", tmp_path / "killed")
     journal = tmp_path / "killed" / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)

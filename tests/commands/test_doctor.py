@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from command_runs import Minitune
 from kit import raiser
 
 from minitune.commands import health
 
 
-def told_by(out: str) -> dict[str, str]:
+def told_by(out):
     """The facts of the doctor by name."""
     facts = {}
     for line in out.splitlines():
@@ -24,7 +21,7 @@ def told_by(out: str) -> dict[str, str]:
     return facts
 
 
-def test_the_doctor_lists_the_machine_and_the_packages(minitune: Minitune, storage: Path) -> None:
+def test_the_doctor_lists_the_machine_and_the_packages(minitune, storage):
     status, out, _ = minitune("doctor")
     told = told_by(out)
 
@@ -35,7 +32,7 @@ def test_the_doctor_lists_the_machine_and_the_packages(minitune: Minitune, stora
     assert ", psutil " in told["needed"]
 
 
-def test_the_doctor_names_broken_parts(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_names_broken_parts(minitune, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "file" / "runs"))
     status, out, _ = minitune("doctor")
@@ -75,9 +72,7 @@ GB = 10**9
         ({"disk": 5 * GB, "MINITUNE_STORAGE_PATH": "/a/b"}, "storage      /a/b, 5.0 GB free (it does not exist yet; "),
     ],
 )
-def test_the_doctor_looks_at_the_machine(
-    minitune: Minitune, monkeypatch: pytest.MonkeyPatch, machine: dict[str, Any], line: str
-) -> None:
+def test_the_doctor_looks_at_the_machine(minitune, monkeypatch, machine, line):
     for variable in ("MINITUNE_NUM_CPUS", "CUDA_VISIBLE_DEVICES", "MINITUNE_STORAGE_PATH"):
         if variable in machine:
             monkeypatch.setenv(variable, machine[variable])
@@ -103,10 +98,8 @@ def test_the_doctor_looks_at_the_machine(
     assert ("NVIDIA devices" in out) == ("NVIDIA devices" in line)
 
 
-def test_a_missing_package_and_a_trial_that_fails_are_broken_parts(
-    minitune: Minitune, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_a_missing_package_and_a_trial_that_fails_are_broken_parts(minitune, monkeypatch):
+    def fails(config):
         raise ValueError("no luck")
 
     monkeypatch.setattr(health, "_probe", fails)
@@ -120,7 +113,7 @@ def test_a_missing_package_and_a_trial_that_fails_are_broken_parts(
     assert (status, out.endswith("\nbroken: cloudpickle must be installed: pip install cloudpickle\n")) == (1, True)
 
 
-def test_a_trial_that_cannot_begin_is_a_broken_part(minitune: Minitune, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_cannot_begin_is_a_broken_part(minitune, monkeypatch):
     monkeypatch.setattr("minitune.Tuner", raiser(OSError(11, "Resource temporarily unavailable")))
     status, out, _ = minitune("doctor")
     assert status == 1

@@ -8,48 +8,48 @@ from manual_pages import MANUAL
 from minitune.commands import cli
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def printed(capsys, *arguments):
     assert cli.main(["help", *arguments]) == 0
     return capsys.readouterr().out
 
 
-def test_a_page_is_shown_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_is_shown_as_it_is_written(capsys):
     for page in MANUAL.glob("*.md"):
         assert printed(capsys, page.stem) == page.read_text(encoding="utf-8")
 
 
-def test_without_a_subject_it_shows_the_index(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_subject_it_shows_the_index(capsys):
     assert printed(capsys) == printed(capsys, "index")
 
 
-def test_a_page_can_be_named_by_its_first_letters_or_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_can_be_named_by_its_first_letters_or_in_words(capsys):
     assert printed(capsys, "sched") == printed(capsys, "schedulers")
     assert printed(capsys, "how", "it", "works") == printed(capsys, "how-it-works")
 
 
 @pytest.mark.parametrize("beginning", ["s", "re"])
-def test_a_beginning_of_several_pages_is_a_word_to_find(beginning: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_beginning_of_several_pages_is_a_word_to_find(beginning, capsys):
     assert printed(capsys, beginning).startswith(f"{beginning!r} is in these sections; ")
 
 
-def test_of_many_places_twenty_are_shown_and_the_others_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_many_places_twenty_are_shown_and_the_others_counted(capsys):
     _, *places, last = printed(capsys, "the").splitlines()
     assert len(places) == 20
     assert last.startswith("  and ")
     assert last.endswith(" more")
 
 
-def test_a_word_is_found_in_capitals_and_in_small_letters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_is_found_in_capitals_and_in_small_letters(capsys):
     assert printed(capsys, "SLURM").splitlines()[1:] == printed(capsys, "slurm").splitlines()[1:]
 
 
-def test_a_word_is_found_with_headings_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_is_found_with_headings_first(capsys):
     lines = printed(capsys, "slurm").splitlines()
     assert lines[1].split() == ["recipes", "Slurm"]
     assert ["index", "How do I"] in [line.split(maxsplit=1) for line in lines[2:]]
 
 
-def test_a_word_is_found_only_where_a_word_begins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_is_found_only_where_a_word_begins(capsys):
     places = [line.split() for line in printed(capsys, "ci").splitlines()[1:]]
     assert places[0] == ["testing", "Testing", "and", "CI"]
     assert ["scikit-learn", "scikit-learn"] not in places
@@ -74,29 +74,27 @@ def test_a_word_is_found_only_where_a_word_begins(capsys: pytest.CaptureFixture[
         ("lightgbm", "recipes LightGBM"),
     ],
 )
-def test_the_words_of_other_libraries_are_found(word: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_words_of_other_libraries_are_found(word, place, capsys):
     assert place in [" ".join(line.split()) for line in printed(capsys, word).splitlines()]
 
 
-def test_words_need_not_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_need_not_stand_beside_each_other(capsys):
     assert "resources GPUs" in [" ".join(line.split()) for line in printed(capsys, "memory", "quarter").splitlines()]
 
 
-def test_a_comment_in_an_example_is_no_section(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comment_in_an_example_is_no_section(capsys):
     assert "  pytorch  A training loop" in printed(capsys, "load_state_dict").splitlines()
 
 
-def test_on_a_terminal_a_pager_shows_a_page(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown: list[str] = []
+def test_on_a_terminal_a_pager_shows_a_page(monkeypatch, capsys):
+    shown = []
     monkeypatch.setattr("pydoc.pager", shown.append)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert printed(capsys, "sched") == ""
     assert shown == [(MANUAL / "schedulers.md").read_text(encoding="utf-8")]
 
 
-def test_a_word_that_no_page_has_is_told_with_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_no_page_has_is_told_with_the_pages(capsys):
     assert cli.main(["help", "nosuchword"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -104,9 +102,7 @@ def test_a_word_that_no_page_has_is_told_with_the_pages(capsys: pytest.CaptureFi
     assert err.count(", ") == len(list(MANUAL.glob("*.md"))) - 1
 
 
-def test_sections_are_listed_with_those_first_that_have_more_of_the_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sections_are_listed_with_those_first_that_have_more_of_the_words(monkeypatch, capsys):
     pages = {
         "b-page": "# Title\nAlpha beta.\n## Beta\nalpha\n",
         "a": "# Other\nalpha, alpha, beta\n```\n# no alpha heading\n```\n"

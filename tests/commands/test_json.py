@@ -6,10 +6,8 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command_runs import Minitune
 from kit import fit
 
 from minitune.commands import cli
@@ -17,7 +15,7 @@ from minitune.commands import cli
 MANUAL = Path(cli.__file__).parents[1] / "docs" / "command-line.md"
 
 
-def keys_in_manual(command: str) -> set[str]:
+def keys_in_manual(command):
     """The keys that the manual names for a command; of a list, those of the list only."""
     rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", MANUAL.read_text(encoding="utf-8"), flags=re.MULTILINE))
     text = re.sub(r"\(.*?\)", "", rows[command]).partition(": ")
@@ -28,11 +26,10 @@ def keys_in_manual(command: str) -> set[str]:
     return keys
 
 
-def told(minitune: Minitune, *arguments: str) -> dict[str, Any]:
+def told(minitune, *arguments):
     status, out, _ = minitune(*arguments, "--json")
     assert status == 0
-    value: dict[str, Any] = json.loads(out)
-    return value
+    return json.loads(out)
 
 
 @pytest.mark.parametrize(
@@ -45,18 +42,18 @@ def told(minitune: Minitune, *arguments: str) -> dict[str, Any]:
         (["best", "run"], "`best RUN`"),
     ],
 )
-def test_the_object_has_the_keys_of_the_manual(minitune: Minitune, arguments: list[str], row: str) -> None:
+def test_the_object_has_the_keys_of_the_manual(minitune, arguments, row):
     value = told(minitune, *arguments)
     assert value["schema"] == 1
     assert set(value) == keys_in_manual(row)
 
 
-def test_every_command_that_shows_data_has_it() -> None:
+def test_every_command_that_shows_data_has_it():
     have = {name for name in cli.COMMANDS if "--json" in cli.parser_of(name)._option_string_actions}
     assert have == {"ls", "show", "best", "run", "resume"}
 
 
-def test_a_metric_does_not_replace_a_key_of_a_row(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_metric_does_not_replace_a_key_of_a_row(minitune, tmp_path):
     fit(lambda config: {"status": 7, "trial": "x", "loss": 1}, storage_path=tmp_path, name="run")
     (row,) = told(minitune, "ls", str(tmp_path / "run"))["trials"]
     assert (row["trial"], row["status"], row["loss"]) == (0, "finished", 1)

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_runs import Minitune, fit_three, train
-from kit import Script, cut
+from command_runs import fit_three, train
+from kit import cut
 
 from minitune import grid_search
 from minitune.record.layout import RunDirectory
@@ -23,12 +23,12 @@ FOREVER = ["run", "--name", "live", "--", "sh", "-c", "i=0; while :; do i=$((i+1
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
 # -- stop --------------------------------------------------------------------------------------------------------------
-def test_a_run_that_is_stopped_can_be_resumed(script: Script) -> None:
+def test_a_run_that_is_stopped_can_be_resumed(script):
     driver = script.start_minitune(*FOREVER)
     script.wait_until(lambda: any(path.stat().st_size for path in script.storage.glob("live/*/result.json")))
 
@@ -41,14 +41,12 @@ def test_a_run_that_is_stopped_can_be_resumed(script: Script) -> None:
     assert "interrupted" in script.run_minitune("ls", "live").stdout.splitlines()[0]
 
 
-def test_a_run_that_has_ended_cannot_be_stopped(run: Minitune, tmp_path: Path) -> None:
+def test_a_run_that_has_ended_cannot_be_stopped(run, tmp_path):
     fit_three(tmp_path)
     assert run("stop", "run") == (1, "", f"minitune: the run {tmp_path / 'run'} does not go on: it has ended\n")
 
 
-def test_a_run_of_another_machine_is_not_stopped(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_another_machine_is_not_stopped(run, tmp_path, monkeypatch):
     fit_three(tmp_path)
     with RunLock(RunDirectory(str(tmp_path / "run")).lock):
         monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
@@ -58,9 +56,7 @@ def test_a_run_of_another_machine_is_not_stopped(
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-def test_a_lock_that_another_user_may_have_written_stops_no_process(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_held: bool
-) -> None:
+def test_a_lock_that_another_user_may_have_written_stops_no_process(run, tmp_path, monkeypatch, is_held):
     fit_three(tmp_path)
     monkeypatch.setattr(os, "kill", lambda *call: pytest.fail(f"a signal: {call}"))
     lock = Path(RunDirectory(str(tmp_path / "run")).lock)
@@ -73,7 +69,7 @@ def test_a_lock_that_another_user_may_have_written_stops_no_process(
         assert run("stop", "run")[0] == 1
 
 
-def test_one_trial_is_stopped_and_the_run_goes_on(script: Script) -> None:
+def test_one_trial_is_stopped_and_the_run_goes_on(script):
     driver = script.start_minitune(*FOREVER)
     script.wait_until(lambda: any(path.stat().st_size for path in script.storage.glob("live/*/result.json")))
 
@@ -88,9 +84,7 @@ def test_one_trial_is_stopped_and_the_run_goes_on(script: Script) -> None:
     assert "stopped: at the request of the user" in script.run_minitune("show", "live", "0").stdout
 
 
-def test_a_driver_that_hears_no_requests_is_left_alone(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_hears_no_requests_is_left_alone(run, tmp_path, monkeypatch):
     cut(train, {"x": grid_search([0, 1])}, results=1, storage_path=tmp_path, name="run", max_concurrent_trials=1)
     monkeypatch.setattr(os, "kill", lambda *call: pytest.fail(f"a signal: {call}"))
     with RunLock(RunDirectory(str(tmp_path / "run")).lock):
@@ -102,7 +96,7 @@ def test_a_driver_that_hears_no_requests_is_left_alone(
 
 
 # -- rm ----------------------------------------------------------------------------------------------------------------
-def test_a_run_is_removed_once_and_nothing_else(run: Minitune, tmp_path: Path) -> None:
+def test_a_run_is_removed_once_and_nothing_else(run, tmp_path):
     results = fit_three(tmp_path)
     fit_three(tmp_path, name="other")
     (tmp_path / "kept").touch()
@@ -112,7 +106,7 @@ def test_a_run_is_removed_once_and_nothing_else(run: Minitune, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other"]
 
 
-def test_what_others_have_put_into_a_run_stays(run: Minitune, tmp_path: Path) -> None:
+def test_what_others_have_put_into_a_run_stays(run, tmp_path):
     fit_three(tmp_path)
     fit_three(tmp_path / "run", name="inner")
     theirs = tmp_path / "run" / "paper" / "figures.tex"
@@ -135,7 +129,7 @@ def test_what_others_have_put_into_a_run_stays(run: Minitune, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content"), [("journal", "dear diary\n"), ("tuner.pkl", "x"), ("journal", "\0" * 4096)]
 )
-def test_without_a_journal_of_a_run_nothing_is_removed(run: Minitune, tmp_path: Path, name: str, content: str) -> None:
+def test_without_a_journal_of_a_run_nothing_is_removed(run, tmp_path, name, content):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / name).write_text(content)
 
@@ -146,9 +140,7 @@ def test_without_a_journal_of_a_run_nothing_is_removed(run: Minitune, tmp_path: 
 
 
 @pytest.mark.parametrize(("answer", "is_removed"), [("y\n", True), ("yes\n", True), ("\n", False), ("", False)])
-def test_rm_removes_a_run_only_if_the_answer_is_yes(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_removed: bool
-) -> None:
+def test_rm_removes_a_run_only_if_the_answer_is_yes(run, tmp_path, monkeypatch, answer, is_removed):
     fit_three(tmp_path)
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
 
@@ -158,7 +150,7 @@ def test_rm_removes_a_run_only_if_the_answer_is_yes(
     assert ((tmp_path / "run").exists(), status) == (not is_removed, 0 if is_removed else 1)
 
 
-def test_without_a_terminal_nothing_is_removed(run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_nothing_is_removed(run, tmp_path, monkeypatch):
     fit_three(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
 
@@ -168,7 +160,7 @@ def test_without_a_terminal_nothing_is_removed(run: Minitune, tmp_path: Path, mo
     assert "pass --yes" in err
 
 
-def test_no_run_is_removed_if_one_of_them_goes_on(run: Minitune, tmp_path: Path) -> None:
+def test_no_run_is_removed_if_one_of_them_goes_on(run, tmp_path):
     fit_three(tmp_path)
     fit_three(tmp_path, name="live")
     with RunLock(RunDirectory(str(tmp_path / "live")).lock):
@@ -177,7 +169,7 @@ def test_no_run_is_removed_if_one_of_them_goes_on(run: Minitune, tmp_path: Path)
     assert "is in use by" in err
 
 
-def test_a_link_to_a_run_is_refused(run: Minitune, tmp_path: Path) -> None:
+def test_a_link_to_a_run_is_refused(run, tmp_path):
     fit_three(tmp_path)
     (tmp_path / "link").symlink_to("run")
     status, _, err = run("rm", "--yes", "link")
@@ -185,7 +177,7 @@ def test_a_link_to_a_run_is_refused(run: Minitune, tmp_path: Path) -> None:
     assert "is a link to" in err
 
 
-def test_a_trial_that_has_ended_cannot_be_stopped(run: Minitune, tmp_path: Path) -> None:
+def test_a_trial_that_has_ended_cannot_be_stopped(run, tmp_path):
     fit_three(tmp_path)
     with RunLock(RunDirectory(str(tmp_path / "run")).lock):
         status, out, err = run("stop", "run", "2")
@@ -194,11 +186,9 @@ def test_a_trial_that_has_ended_cannot_be_stopped(run: Minitune, tmp_path: Path)
     assert err.endswith(") does not go on: it is failed\n")
 
 
-def test_a_driver_that_does_not_answer_in_time_is_told(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_does_not_answer_in_time_is_told(run, tmp_path, monkeypatch):
     cut(train, {"x": grid_search([0, 1])}, results=1, storage_path=tmp_path, name="run", max_concurrent_trials=1)
-    asked: list[tuple[str, int]] = []
+    asked = []
     monkeypatch.setattr("minitune.commands.manage.is_heard", lambda directory: True)
     monkeypatch.setattr("minitune.commands.manage.ask_to_stop", lambda directory, *what: asked.append(what))
     monkeypatch.setattr("minitune.commands.manage._ANSWER_S", 0.05)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-from command_runs import Minitune
 from kit import fit
 
 from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report, uniform
@@ -18,23 +15,23 @@ from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_searc
 class AfterTheFirst(Stopper):
     """Ends the run with the first report of the second trial."""
 
-    def __init__(self) -> None:
-        self.trials: set[str] = set()
+    def __init__(self):
+        self.trials = set()
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id, result):
         self.trials.add(trial_id)
         return False
 
-    def stop_all(self) -> bool:
+    def stop_all(self):
         return len(self.trials) == 2
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     for step in range(2):
         report({"loss": config["x"] + step})
 
 
-def end_early(storage: Path, name: str, space: Any = None, **settings: Any) -> ResultGrid:
+def end_early(storage, name, space=None, **settings):
     """Of six trials one ends, the second is cut short, and four wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINITUNE_NUM_CPUS", "1")
@@ -44,7 +41,7 @@ def end_early(storage: Path, name: str, space: Any = None, **settings: Any) -> R
 
 
 @pytest.fixture(scope="module")
-def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def storage(tmp_path_factory):
     """The directory of two runs: `drawn` has drawn all six trials, `lazy` only as many as may run at a time."""
     path = tmp_path_factory.mktemp("storage")
     end_early(path, "lazy", max_concurrent_trials=1)
@@ -52,7 +49,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def listed(minitune: Minitune, *arguments: str) -> list[dict[str, Any]]:
+def listed(minitune, *arguments):
     """The rows of a list as JSON."""
     status, out, _ = minitune(*arguments, "--json")
     assert status == 0
@@ -60,7 +57,7 @@ def listed(minitune: Minitune, *arguments: str) -> list[dict[str, Any]]:
     return list(rows)
 
 
-def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_path: Path) -> None:
+def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_path):
     grid = end_early(tmp_path, "run")
     assert (len(grid), grid.num_terminated, grid.num_not_started, grid.num_errors) == (6, 2, 4, 0)
     trials = ExperimentAnalysis(grid.experiment_path).trials
@@ -72,13 +69,13 @@ def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_p
         Result.from_path(grid[5].path)
 
 
-def test_a_run_whose_trials_all_had_a_turn_counts_none() -> None:
+def test_a_run_whose_trials_all_had_a_turn_counts_none():
     grid = fit(lambda config: None, {"x": grid_search([0, 1])})
     assert (grid.num_terminated, grid.num_not_started) == (2, 0), "a trial without a report has started, too"
 
 
-def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(config: dict[str, Any]) -> None:
+def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch):
+    def failing(config):
         raise ValueError("at once")
 
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
@@ -87,7 +84,7 @@ def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch: py
     assert (grid.num_errors, grid.num_terminated, grid.num_not_started) == (1, 0, 2)
 
 
-def test_the_console_shows_trials_without_a_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_shows_trials_without_a_turn(tmp_path, capsys):
     end_early(tmp_path, "run", verbose=2)
     out = capsys.readouterr().out
     assert "1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out
@@ -96,7 +93,7 @@ def test_the_console_shows_trials_without_a_turn(tmp_path: Path, capsys: pytest.
     assert out.count(" ended after ") == 2
 
 
-def test_ls_shows_trials_without_a_turn_and_no_directory(minitune: Minitune) -> None:
+def test_ls_shows_trials_without_a_turn_and_no_directory(minitune):
     rows = listed(minitune, "ls", "drawn")
     assert [row["status"] for row in rows] == ["finished", "interrupted"] + ["not started"] * 4
     assert [row["ended"] for row in rows] == ["finished", "interrupted at 1"] + ["not started"] * 4
@@ -106,21 +103,21 @@ def test_ls_shows_trials_without_a_turn_and_no_directory(minitune: Minitune) -> 
     assert "6 trials, stopped" in minitune("ls", "drawn")[1]
 
 
-def test_trials_that_were_not_drawn_are_a_number(minitune: Minitune) -> None:
+def test_trials_that_were_not_drawn_are_a_number(minitune):
     drawn = len(listed(minitune, "ls", "lazy"))
     assert drawn < 6
     assert f": {drawn} trials, {6 - drawn} more not started, stopped" in minitune("ls", "lazy")[1]
     assert f", {6 - drawn} not started\n" in minitune("show", "lazy")[1]
 
 
-def test_ls_counts_trials_without_a_turn(minitune: Minitune) -> None:
+def test_ls_counts_trials_without_a_turn(minitune):
     drawn, lazy = sorted(listed(minitune, "ls"), key=lambda row: str(row["name"]))
     names = ("total_trials", "finished", "interrupted", "failed", "not_started", "pending")
     assert [drawn[name] for name in names] == [6, 1, 1, 0, 4, 0]
     assert [lazy[name] for name in names] == [6, 1, 1, 0, 4, 0]
 
 
-def test_show_and_best_name_trials_without_a_turn(minitune: Minitune) -> None:
+def test_show_and_best_name_trials_without_a_turn(minitune):
     assert "1 finished, 1 interrupted, 4 not started\n" in minitune("show", "drawn")[1]
     state = json.loads(minitune("show", "lazy", "--json")[1])
     assert (state["total_trials"], state["counts"]["finished"], state["counts"]["not_started"]) == (6, 1, 4)
@@ -134,29 +131,27 @@ def test_show_and_best_name_trials_without_a_turn(minitune: Minitune) -> None:
 
 
 @pytest.mark.parametrize("name", ["drawn", "lazy"])
-def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune: Minitune, name: str) -> None:
+def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune, name):
     status, out, _ = minitune("watch", name)
     assert status == 4
     assert "s: 1 finished, 1 interrupted, 4 not started" in out
     assert ("; 1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out) == (name == "drawn")
 
 
-def test_a_search_without_end_has_no_trials_that_it_owes(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_search_without_end_has_no_trials_that_it_owes(minitune, tmp_path):
     grid = end_early(tmp_path, "endless", {"x": uniform(0, 1)}, num_samples=-1)
     assert minitune("watch", grid.experiment_path)[0] == 0
 
 
-def test_a_failed_trial_is_told_before_trials_without_a_turn(minitune: Minitune, tmp_path: Path) -> None:
-    def failing(config: dict[str, Any]) -> None:
+def test_a_failed_trial_is_told_before_trials_without_a_turn(minitune, tmp_path):
+    def failing(config):
         raise ValueError("at once")
 
     grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True, storage_path=tmp_path, max_concurrent_trials=1)
     assert minitune("watch", grid.experiment_path)[0] == 3
 
 
-def test_resume_says_which_trials_can_go_on_and_why_none_does(
-    minitune: Minitune, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_resume_says_which_trials_can_go_on_and_why_none_does(minitune, tmp_path, caplog):
     grid = end_early(tmp_path, "run")
     status, out, _ = minitune("resume", grid.experiment_path)
     assert "1 ended; 5 to continue (1 without a checkpoint, from the beginning)" in out
@@ -164,5 +159,5 @@ def test_resume_says_which_trials_can_go_on_and_why_none_does(
     assert status == 4
 
 
-def test_a_table_may_have_one_column(minitune: Minitune) -> None:
+def test_a_table_may_have_one_column(minitune):
     assert minitune("ls", "drawn", "--columns", "trial")[0] == 0

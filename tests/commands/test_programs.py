@@ -14,10 +14,9 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import Script, fit, is_gone, journal_of, listening, wait_until
+from kit import fit, is_gone, journal_of, listening, wait_until
 from manual_pages import MANUAL
 
 from minitune import get_context, report
@@ -37,22 +36,22 @@ HOSTILE = ["a b", "it's", 'q"', "new\nline", "-x", "--", "$(id); `id`", "", "{x}
 """Values that a shell, a parser of options or a template could change."""
 
 
-def trials(name: str = "run") -> list[Any]:
+def trials(name="run"):
     return ExperimentAnalysis(name).trials
 
 
-def program(code: str, directory: Path) -> Program:
+def program(code, directory):
     """A trainable that is a script of the shell, for a run in this process."""
     return Program(read_command(["sh", "-c", code])[0], str(directory))
 
 
-def shell(code: str, *more: str) -> list[str]:
+def shell(code, *more):
     """The command of a program that is a script of the shell; `more` are $1, $2, ..."""
     return ["--", "sh", "-c", code, "sh", *more]
 
 
 # -- the command line --------------------------------------------------------------------------------------------------
-def test_values_arrive_as_they_are(run: Run) -> None:
+def test_values_arrive_as_they_are(run):
     code = "import json, sys; print(json.dumps({'got': sys.argv[1:]}))"
     place = f"{{x: grid_search({HOSTILE!r})}}"
     status, _, _ = run("run", "--name", "run", "--", sys.executable, "-c", code, place, "<{x}>", "{{x}}", '{"a": {}}')
@@ -62,7 +61,7 @@ def test_values_arrive_as_they_are(run: Run) -> None:
     assert got == [[value, f"<{value}>", "{x}", '{"a": {}}'] for value in HOSTILE]
 
 
-def test_a_shell_gets_quoted_values(run: Run) -> None:
+def test_a_shell_gets_quoted_values(run):
     command = "printf '%s|' {x: grid_search(['a b', '$(id); x', '*'])} >{trial_dir}/got; echo report v={seed}"
     status, _, _ = run("run", "--name", "run", "--shell", "--", command)
 
@@ -71,19 +70,19 @@ def test_a_shell_gets_quoted_values(run: Run) -> None:
     assert [trial.last_result["v"] for trial in trials()] == [trial.seed for trial in trials()]
 
 
-def test_three_command_lines_are_shown_and_nothing_runs(run: Run, tmp_path: Path) -> None:
+def test_three_command_lines_are_shown_and_nothing_runs(run, tmp_path):
     status, out, _ = run("run", "--dry-run", "--", "touch", "{x: grid_search(['a b', 'c', 'd', 'e'])}")
 
     assert (status, out.splitlines()) == (0, ["touch 'a b'", "touch c", "touch d"])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_lines_that_are_shown_follow_the_seed(run: Run) -> None:
+def test_the_command_lines_that_are_shown_follow_the_seed(run):
     shown = [run("run", "--dry-run", "--seed", seed, "--", "echo", "{x: uniform(0, 1)}")[1] for seed in "112"]
     assert shown[0] == shown[1] != shown[2]
 
 
-def test_a_parameter_called_seed_hides_that_of_the_trial(run: Run) -> None:
+def test_a_parameter_called_seed_hides_that_of_the_trial(run):
     words = ["{seed: grid_search([1, 2, 3])}", "{seed}"]
     _, out, _ = run("run", "--dry-run", "--", "echo", *words)
     run("run", "--name", "run", *shell("echo report got=$1", *words))
@@ -92,7 +91,7 @@ def test_a_parameter_called_seed_hides_that_of_the_trial(run: Run) -> None:
     assert [trial.last_result["got"] for trial in trials()] == [1, 2, 3]
 
 
-def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
+def test_a_value_with_a_whole_step_has_no_point(run):
     words = [
         "{a: quniform(4, 6, 2)}",
         "{b: qrandn(0, 0.01, 3)}",
@@ -128,7 +127,7 @@ def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
         ("--lr={lr=uniform(0, 1)}", "write {lr: uniform(...)}"),
     ],
 )
-def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, tmp_path: Path) -> None:
+def test_a_bad_parameter_is_refused_at_once(run, word, message, tmp_path):
     status, out, err = run("run", "--", "echo", word)
 
     assert (status, out) == (2, "")
@@ -169,7 +168,7 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["--search", "tpee", "--metric", "v", "--mode", "min", "--", "true", "{x: uniform(0, 1)}"], 2, "--search: "),
     ],
 )
-def test_wrong_arguments_are_refused_at_once(run: Run, arguments: list[str], status: int, message: str) -> None:
+def test_wrong_arguments_are_refused_at_once(run, arguments, status, message):
     found, out, err = run("run", *arguments)
 
     assert (found, out) == (status, "")
@@ -181,15 +180,15 @@ class Made(Exception):
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def made(monkeypatch):
     """What a command has made a `Tuner` of."""
-    found: dict[str, Any] = {}
+    found = {}
 
-    def note(program: Any, **configs: Any) -> None:
+    def note(program, **configs):
         found.update(configs, program=program)
         raise Made
 
-    def note_scheduler(name: str, **arguments: Any) -> None:
+    def note_scheduler(name, **arguments):
         found.update(scheduler=name, arguments=arguments)
 
     monkeypatch.setattr("minitune.Tuner", note)
@@ -197,7 +196,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def test_each_option_has_its_place(run: Run, made: dict[str, Any], tmp_path: Path) -> None:
+def test_each_option_has_its_place(run, made, tmp_path):
     options = [
         *("--metric", "loss", "--mode", "max", "--num-samples", "7", "--search", "tpe", "--time-budget", "30"),
         *("--concurrent", "3", "--timeout", "9.5", "--retries", "2", "--seed", "5", "--storage", str(tmp_path / "s")),
@@ -216,9 +215,7 @@ def test_each_option_has_its_place(run: Run, made: dict[str, Any], tmp_path: Pat
     assert list(made["param_space"]) == ["x"]
 
 
-def test_amounts_are_whole_numbers_where_they_can_be_and_samples_may_have_no_end(
-    run: Run, made: dict[str, Any]
-) -> None:
+def test_amounts_are_whole_numbers_where_they_can_be_and_samples_may_have_no_end(run, made):
     with pytest.raises(Made):
         run("run", "--num-samples", "-1", "--cpus", "2.0", "--gpus", "0", "--time-budget", "1m", "--", "true")
     assert (made["tune_config"].num_samples, made["tune_config"].time_budget_s) == (-1, 60)
@@ -244,9 +241,7 @@ COUNTS_REPORTS = {"time_attr": "training_iteration"}
         (["pbt", "--grace", "3"], {**COUNTS_REPORTS, "perturbation_interval": 3, "hyperparam_mutations": ["x"]}),
     ],
 )
-def test_a_scheduler_gets_its_options_by_its_own_names(
-    run: Run, made: dict[str, Any], options: list[str], arguments: dict[str, Any]
-) -> None:
+def test_a_scheduler_gets_its_options_by_its_own_names(run, made, options, arguments):
     with pytest.raises(Made):
         run("run", "--metric", "v", "--mode", "min", "--scheduler", *options, "--", "true", "{x: uniform(0, 1)}")
     if "hyperparam_mutations" in made["arguments"]:
@@ -255,7 +250,7 @@ def test_a_scheduler_gets_its_options_by_its_own_names(
 
 
 @pytest.mark.parametrize("option", [["fifo", "--grace"], ["hyperband", "--grace"], ["pbt", "--max-t"]])
-def test_an_option_that_a_scheduler_lacks_is_refused(run: Run, option: list[str]) -> None:
+def test_an_option_that_a_scheduler_lacks_is_refused(run, option):
     name, wrong = option
     status, _, err = run("run", "--metric", "v", "--mode", "min", "--scheduler", name, wrong, "3", "--", "true")
     assert (status, f"{wrong} is for --scheduler " in err, f"but got {name}" in err) == (2, True, True)
@@ -269,15 +264,13 @@ def test_an_option_that_a_scheduler_lacks_is_refused(run: Run, option: list[str]
         (["--cpus", "1.5", "--gpus", "1"], {"CPU": 1.5, "GPU": 1}),
     ],
 )
-def test_a_trial_gets_the_resources_of_the_options(
-    run: Run, made: dict[str, Any], options: list[str], resources: dict[str, float]
-) -> None:
+def test_a_trial_gets_the_resources_of_the_options(run, made, options, resources):
     with pytest.raises(Made):
         run("run", *options, "--", "true")
     assert made["program"].resources.required_resources == resources
 
 
-def test_a_parameter_may_stand_apart(run: Run) -> None:
+def test_a_parameter_may_stand_apart(run):
     status, _, _ = run("run", "--name", "run", "--param", "x=grid_search([1, 2])", *shell("echo report x={x}"))
 
     assert status == 0
@@ -294,7 +287,7 @@ def test_a_parameter_may_stand_apart(run: Run) -> None:
         ("epoch 4: v=1e-3", ["--pattern", r"epoch (?P<epoch>\d+): v=(?P<v>\S+)"], {"epoch": 4, "v": 0.001}),
     ],
 )
-def test_a_line_is_a_report(run: Run, line: str, options: list[str], expected: dict[str, Any]) -> None:
+def test_a_line_is_a_report(run, line, options, expected):
     code = 'echo "report of today"; echo "{no json}"; printf "%s\\n" "$1"'
     status, _, _ = run("run", "--name", "run", *options, *shell(code, line))
 
@@ -316,7 +309,7 @@ OUTPUTS = {
 }
 
 
-def test_a_line_is_what_a_terminal_shows(run: Run, tmp_path: Path) -> None:
+def test_a_line_is_what_a_terminal_shows(run, tmp_path):
     for name, output in OUTPUTS.items():
         (tmp_path / name).write_bytes(output)
     status, _, _ = run("run", "--name", "run", *shell('cat "$1"', f"{{x: grid_search({[*OUTPUTS]})}}"))
@@ -326,7 +319,7 @@ def test_a_line_is_what_a_terminal_shows(run: Run, tmp_path: Path) -> None:
     assert [Path(trial.local_path, "stdout").read_bytes() for trial in trials()] == list(OUTPUTS.values())
 
 
-def test_a_pattern_finds_the_last_state_of_a_progress_bar(run: Run, tmp_path: Path) -> None:
+def test_a_pattern_finds_the_last_state_of_a_progress_bar(run, tmp_path):
     (tmp_path / "output").write_bytes(b"".join(b"\r%d/9 loss: \x1b[1m0.%d\x1b[0m \n" % (n, n) for n in (1, 2)))
     status, _, _ = run("run", "--name", "run", "--pattern", r"/9 loss: (?P<loss>\S+)\s\s", *shell("cat output"))
 
@@ -335,7 +328,7 @@ def test_a_pattern_finds_the_last_state_of_a_progress_bar(run: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_output_is_bytes_whatever_the_locale_is(run: Run, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+def test_output_is_bytes_whatever_the_locale_is(run, monkeypatch, encoding):
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     monkeypatch.setenv("PYTHONWARNINGS", "error")
     printed = "café € 😀\n".encode() + b"\xff\n"
@@ -348,7 +341,7 @@ def test_output_is_bytes_whatever_the_locale_is(run: Run, monkeypatch: pytest.Mo
     assert Path(trial.local_path, "stderr").read_bytes() == printed
 
 
-def test_a_line_that_is_too_long_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_no_report(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_BYTES", 1000)
     long = "printf 'report v=1%02000d\\n' 0"
 
@@ -359,7 +352,7 @@ def test_a_line_that_is_too_long_is_no_report(tmp_path: Path, monkeypatch: pytes
     assert "1 line of more than 16 MB could be no report" in str(grid[0].error)
 
 
-def test_a_report_of_python_code_that_is_too_long_is_an_error(run: Run) -> None:
+def test_a_report_of_python_code_that_is_too_long_is_an_error(run):
     code = "import minitune; minitune.report({'v': 'x' * 20_000_000})"
     status, out, _ = run("run", "--name", "run", "--", sys.executable, "-c", code)
 
@@ -368,7 +361,7 @@ def test_a_report_of_python_code_that_is_too_long_is_an_error(run: Run) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "pairs", "pattern"])
-def test_words_of_minitune_are_metrics_of_the_program(run: Run, form: str) -> None:
+def test_words_of_minitune_are_metrics_of_the_program(run, form):
     names = sorted(RESERVED)
     options = []
     if form == "json":
@@ -391,19 +384,19 @@ def test_words_of_minitune_are_metrics_of_the_program(run: Run, form: str) -> No
         assert trial.last_result["config_/x"] == 2
 
 
-def test_the_manual_lists_the_words_of_minitune() -> None:
+def test_the_manual_lists_the_words_of_minitune():
     listed = set(re.findall(r"`(\w+)", (MANUAL / "trainables.md").read_text(encoding="utf-8")))
     assert listed >= RESERVED
 
 
-def test_words_of_minitune_in_a_report_of_python_code_keep_their_meaning(run: Run) -> None:
+def test_words_of_minitune_in_a_report_of_python_code_keep_their_meaning(run):
     code = "import minitune; [minitune.report({'v': v, 'done': v == 2}) for v in range(5)]"
     status, _, _ = run("run", "--name", "run", "--", sys.executable, "-c", code)
 
     assert (status, trials()[0].last_result["v"]) == (0, 2)
 
 
-def test_python_code_reports_without_a_buffer(run: Run) -> None:
+def test_python_code_reports_without_a_buffer(run):
     command = [sys.executable, str(SCRIPTS / "reports_without_a_buffer.py")]
     status, _, _ = run("run", "--name", "run", "--pattern", "(?P<w>never)", "--", *command)
 
@@ -430,7 +423,7 @@ def test_python_code_reports_without_a_buffer(run: Run) -> None:
         ("echo warned >&2", "the program ended without a report: it must print a line such as", "warned"),
     ],
 )
-def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message: str, last: str) -> None:
+def test_a_program_that_fails_shows_its_last_lines(run, code, message, last):
     status, out, _ = run("run", "--name", "run", *shell(code))
 
     assert status == 3
@@ -441,7 +434,7 @@ def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message:
 
 
 @pytest.mark.parametrize(("samples", "expected"), [("1", 3), ("2", 1)])
-def test_a_missing_metric_is_the_usual_error(run: Run, samples: str, expected: int) -> None:
+def test_a_missing_metric_is_the_usual_error(run, samples, expected):
     code = "echo report loss=1; sleep 60"
     status, out, err = run(
         "run", "--metric", "los", "--mode", "min", "--num-samples", samples, "--name", "run", *shell(code)
@@ -452,9 +445,7 @@ def test_a_missing_metric_is_the_usual_error(run: Run, samples: str, expected: i
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------
-def test_a_stop_reaches_a_program_that_prints_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
-) -> None:
+def test_a_stop_reaches_a_program_that_prints_nothing(run, monkeypatch, bound_s):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
     code = "trap 'echo stopped; exit 0' TERM; echo report v=1; sleep 1000 & wait"
     status, _, _ = run("run", "--name", "run", "--time-budget", str(bound_s(0.5)), *shell(code))
@@ -462,9 +453,7 @@ def test_a_stop_reaches_a_program_that_prints_nothing(
     assert (status, run("logs", "run")[1]) == (0, "report v=1\nstopped\n")
 
 
-def test_a_program_that_ignores_the_stop_is_killed_with_its_children(
-    run: Run, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
-) -> None:
+def test_a_program_that_ignores_the_stop_is_killed_with_its_children(run, monkeypatch, bound_s):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
     code = "trap '' TERM; sleep 1000 & echo report child=$!; wait; wait"
     run("run", "--name", "run", "--time-budget", str(bound_s(0.5)), *shell(code))
@@ -473,7 +462,7 @@ def test_a_program_that_ignores_the_stop_is_killed_with_its_children(
     assert is_gone(trial.last_result["child"])
 
 
-def test_a_program_that_takes_too_long_shows_its_own_last_lines(run: Run, bound_s: Callable[[float], float]) -> None:
+def test_a_program_that_takes_too_long_shows_its_own_last_lines(run, bound_s):
     command = shell("echo report v=1; echo here it hangs; sleep 1000")
     status, out, _ = run("run", "--name", "run", "--timeout", str(bound_s(0.5)), *command)
 
@@ -482,7 +471,7 @@ def test_a_program_that_takes_too_long_shows_its_own_last_lines(run: Run, bound_
     assert last.startswith("report v=1\nhere it hangs\nResults:")
 
 
-def test_a_stop_of_the_scheduler_ends_the_program(run: Run) -> None:
+def test_a_stop_of_the_scheduler_ends_the_program(run):
     code = "i=0; while :; do i=$((i + 1)); echo report v=$i; done"
     status, _, _ = run(
         "run", "--metric", "v", "--mode", "max", "--scheduler", "asha", "--max-t", "3", "--name", "run", *shell(code)
@@ -491,7 +480,7 @@ def test_a_stop_of_the_scheduler_ends_the_program(run: Run) -> None:
     assert (status, trials()[0].last_result["v"]) == (0, 3)
 
 
-def test_a_program_that_a_signal_for_all_has_ended_starts_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_program_that_a_signal_for_all_has_ended_starts_again(run, caplog):
     code = 'echo report v=1; [ -e "$1/once" ] || { touch "$1/once"; kill -HUP $$; }'
     status, _, _ = run("run", "--name", "run", *shell(code, "{trial_dir}"))
 
@@ -502,15 +491,13 @@ def test_a_program_that_a_signal_for_all_has_ended_starts_again(run: Run, caplog
     assert "the program was killed by SIGHUP" in err
 
 
-def test_a_process_that_outlives_its_program_does_not_hold_the_trial(run: Run) -> None:
+def test_a_process_that_outlives_its_program_does_not_hold_the_trial(run):
     status, _, _ = run("run", "--name", "run", *shell("sleep 1000 & echo report child=$!"))
 
     assert (status, is_gone(trials()[0].last_result["child"])) == (0, True)
 
 
-def test_a_process_that_floods_the_output_of_its_program_does_not_hold_the_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_that_floods_the_output_of_its_program_does_not_hold_the_trial(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(program_module, "_LATE_S", 0.01)
     # A session of its own: no signal to the program's group reaches it.
     grid = fit(program("setsid yes & echo report child=$!", tmp_path))
@@ -519,9 +506,7 @@ def test_a_process_that_floods_the_output_of_its_program_does_not_hold_the_trial
     wait_until(lambda: is_gone(grid[0].metrics["child"]), "the pipe is closed, so that the process ends")
 
 
-def test_a_burst_at_the_end_is_read_whole_while_reports_are_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_burst_at_the_end_is_read_whole_while_reports_are_slow(tmp_path, monkeypatch):
     monkeypatch.setattr(program_module, "_LATE_S", 0.01)
     burst = "i=0; while [ $i -lt 3000 ]; do echo report v=$i; i=$((i + 1)); done; : >over"
     has_ended = listening(on_trial_result=lambda **info: wait_until((tmp_path / "over").exists))
@@ -531,7 +516,7 @@ def test_a_burst_at_the_end_is_read_whole_while_reports_are_slow(
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-def test_a_full_disk_below_the_output_is_the_cause_and_no_hang(run: Run, stream: int) -> None:
+def test_a_full_disk_below_the_output_is_the_cause_and_no_hang(run, stream):
     name = "stdout" if stream == 1 else "stderr"
     # The second attempt appends to the device.
     code = f"""
@@ -543,7 +528,7 @@ def test_a_full_disk_below_the_output_is_the_cause_and_no_hang(run: Run, stream:
     assert (status, "No space left on device" in out) == (3, True)
 
 
-def test_a_program_that_always_fails_is_not_run_for_all_trials(run: Run) -> None:
+def test_a_program_that_always_fails_is_not_run_for_all_trials(run):
     options = ["run", "--num-samples", "30", "--concurrent", "1"]
     status, _, err = run(*options, "--name", "few", *shell("exit 3", "{x: uniform(0, 1)}"))
     assert (status, "5 trials have failed with the same error" in err) == (1, True)
@@ -561,7 +546,7 @@ done
 """
 
 
-def test_a_retry_finds_the_checkpoint(run: Run) -> None:
+def test_a_retry_finds_the_checkpoint(run):
     status, _, _ = run("run", "--retries", "1", "--name", "run", *shell(COUNT, "{trial_dir}", "0"))
 
     assert status == 0
@@ -570,7 +555,7 @@ def test_a_retry_finds_the_checkpoint(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("make", "kind"), [("mkfifo", "FIFO"), ("touch", "file"), ("ln -s /dev/zero", "device")])
-def test_a_directory_that_the_program_has_replaced_is_the_cause(run: Run, make: str, kind: str) -> None:
+def test_a_directory_that_the_program_has_replaced_is_the_cause(run, make, kind):
     replace = f'rm -r "$MINITUNE_CHECKPOINT_DIR"; {make} "$MINITUNE_CHECKPOINT_DIR"'
     status, out, _ = run("run", "--name", "run", *shell(f"{replace}; echo report v=1; sleep 1000"))
     assert status == 3
@@ -584,7 +569,7 @@ def test_a_directory_that_the_program_has_replaced_is_the_cause(run: Run, make: 
     assert not any("program" in name for name in left)
 
 
-def test_an_interrupted_run_is_resumed_from_the_checkpoint(script: Script) -> None:
+def test_an_interrupted_run_is_resumed_from_the_checkpoint(script):
     driver = script.start_minitune(
         "run", "--cpus", "1", "--metric", "v", "--mode", "max", "--name", "run", *shell(COUNT, "{trial_dir}", "1000")
     )
@@ -605,7 +590,7 @@ def test_an_interrupted_run_is_resumed_from_the_checkpoint(script: Script) -> No
     assert [line for line in shown.splitlines() if "start" in line] == ["start 0", "start 2"]
 
 
-def test_pauses_and_exploits_continue_from_checkpoints(run: Run) -> None:
+def test_pauses_and_exploits_continue_from_checkpoints(run):
     code = """
     file="$MINITUNE_CHECKPOINT_DIR/total"; total=$(cat "$file" 2>/dev/null || echo 0)
     while [ $total -lt 60 ]; do
@@ -623,7 +608,7 @@ def test_pauses_and_exploits_continue_from_checkpoints(run: Run) -> None:
 
 
 # -- the other commands ------------------------------------------------------------------------------------------------
-def test_the_best_command_line_can_be_pasted(run: Run) -> None:
+def test_the_best_command_line_can_be_pasted(run):
     run(
         "run",
         "--metric",
@@ -641,7 +626,7 @@ def test_the_best_command_line_can_be_pasted(run: Run) -> None:
     assert (status, "iteration 1: v=2" in out) == (0, True)
 
 
-def test_files_that_a_program_has_replaced_are_not_waited_for(run: Run) -> None:
+def test_files_that_a_program_has_replaced_are_not_waited_for(run):
     code = 'echo report v=1; cd "$1"; for file in *.* std*; do rm -f "$file"; mkfifo "$file"; done; true'
     status, _, _ = run("run", "--metric", "v", "--mode", "max", "--name", "run", *shell(code, "{trial_dir}"))
     assert status == 0
@@ -652,12 +637,10 @@ def test_files_that_a_program_has_replaced_are_not_waited_for(run: Run) -> None:
     assert run("logs", "run")[2].endswith("stdout is a FIFO, but it must be a regular file\n")
 
 
-def test_a_stop_calls_the_functions_that_wait_for_it(
-    monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
-) -> None:
+def test_a_stop_calls_the_functions_that_wait_for_it(monkeypatch, bound_s):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
 
-    def waits(config: dict[str, Any]) -> None:
+    def waits(config):
         told = threading.Event()
         get_context().on_stop(told.set)
         report({"x": 1})
@@ -679,13 +662,13 @@ def test_a_stop_calls_the_functions_that_wait_for_it(
         ("{program: choice(['a.py'])}", "program"),
     ],
 )
-def test_the_run_is_named_after_the_program(words: str, name: str) -> None:
+def test_the_run_is_named_after_the_program(words, name):
     words_of = shlex.split(words) if "{" not in words else [words]
     assert read_command(words_of)[0].name == name
 
 
 # -- hints -------------------------------------------------------------------------------------------------------------
-def test_a_command_without_a_parameter_is_told_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_command_without_a_parameter_is_told_so(run, caplog):
     run("run", "--name", "run", *shell("echo report v=1"))
     assert "the command has no parameter, so all trials are equal" in caplog.text
 
@@ -693,23 +676,23 @@ def test_a_command_without_a_parameter_is_told_so(run: Run, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     ("text", "expected"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("2d", 172800), ("1e3", 1000)]
 )
-def test_a_time_may_have_a_unit(text: str, expected: float) -> None:
+def test_a_time_may_have_a_unit(text, expected):
     assert seconds(text) == expected
 
 
-def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script: Script) -> None:
+def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script):
     source = SCRIPTS / "prints_and_reports.py"
     lines_printed = script.run(source, MINITUNE_PROGRAM="1", PYTHONUNBUFFERED=None).removesuffix("\n").split("\n")
     assert [report_in(line) or line for line in lines_printed] == ["before", {"loss": 1}, "after"]
 
 
-def checkpoints_of(name: str = "run") -> list[int]:
+def checkpoints_of(name="run"):
     """The numbers of the checkpoints on record, in order."""
     found = [record.get("checkpoint") for record in journal_of(name) if record["type"] in ("result", "checkpoint")]
     return [checkpoint["number"] for checkpoint in found if checkpoint]
 
 
-def test_only_a_change_of_the_directory_is_a_checkpoint(tmp_path: Path) -> None:
+def test_only_a_change_of_the_directory_is_a_checkpoint(tmp_path):
     code = (
         'cd "$MINITUNE_CHECKPOINT_DIR"; if [ -e weights ]; then echo report n=3; exit 0; fi; '
         "echo 1 > weights; echo report n=1; echo report n=2; exit 1"
@@ -718,12 +701,12 @@ def test_only_a_change_of_the_directory_is_a_checkpoint(tmp_path: Path) -> None:
     assert (result.metrics["n"], checkpoints_of()) == (3, [0])
 
 
-def test_a_program_without_a_report_shows_its_output_before_its_warnings(tmp_path: Path) -> None:
+def test_a_program_without_a_report_shows_its_output_before_its_warnings(tmp_path):
     (result,) = fit(program("echo loss is 3; echo a warning >&2", tmp_path))
     assert str(result.error).rstrip().endswith("its last lines:\n  loss is 3")
 
 
-def test_the_output_of_a_program_comes_through_a_stream_that_takes_only_text(tmp_path: Path) -> None:
+def test_the_output_of_a_program_comes_through_a_stream_that_takes_only_text(tmp_path):
     with contextlib.redirect_stdout(io.StringIO()) as stream:
         (result,) = fit(program("echo hello; echo report n=1", tmp_path))
     assert (result.error, stream.getvalue()) == (None, "hello\nreport n=1\n")

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from command_runs import Minitune, fit_three
+from command_runs import fit_three
 from kit import make_trial
 
 from minitune.commands.selecting import NotFoundError, count_from, exit_status, find_trial, seconds
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.record.standing import Standing
 
 
 # -- a run -------------------------------------------------------------------------------------------------------------
-def test_the_newest_run_is_named_unless_its_own_name_is_last(run: Minitune, tmp_path: Path) -> None:
+def test_the_newest_run_is_named_unless_its_own_name_is_last(run, tmp_path):
     fit_three(tmp_path, name="old")
     fit_three(tmp_path, name="new")
     os.utime(tmp_path / "old" / "journal", (1, 1))
@@ -33,7 +30,7 @@ def test_the_newest_run_is_named_unless_its_own_name_is_last(run: Minitune, tmp_
     assert run("show", "last") == (0, run("show", tmp_path / "last")[1], ""), "a name comes before the newest run"
 
 
-def test_a_run_that_is_missing_is_told_with_what_there_is(run: Minitune, tmp_path: Path) -> None:
+def test_a_run_that_is_missing_is_told_with_what_there_is(run, tmp_path):
     elsewhere = "set MINITUNE_STORAGE_PATH to the directory of the runs"
     missing = f"minitune: there is no run 'valey', neither here nor below {tmp_path}; "
     assert run("show", "valey") == (1, "", f"{missing}pass the directory of one, or {elsewhere}\n")
@@ -46,7 +43,7 @@ def test_a_run_that_is_missing_is_told_with_what_there_is(run: Minitune, tmp_pat
     assert run("show", "xyz")[2].endswith(f"; `minitune ls {tmp_path}` lists those there\n")
 
 
-def test_a_trial_is_named_by_its_directory_alone_or_after_its_run(run: Minitune, tmp_path: Path) -> None:
+def test_a_trial_is_named_by_its_directory_alone_or_after_its_run(run, tmp_path):
     directory = fit_three(tmp_path)[1].path
     assert run("show", directory) == run("show", "run", "1")
     assert run("show", f"{directory}/") == run("show", "run", "1")
@@ -54,7 +51,7 @@ def test_a_trial_is_named_by_its_directory_alone_or_after_its_run(run: Minitune,
 
 
 # -- a trial -----------------------------------------------------------------------------------------------------------
-def numbered(*numbers: int, **details: Any) -> list[Trial]:
+def numbered(*numbers, **details):
     return [make_trial(number, **details) for number in numbers]
 
 
@@ -70,11 +67,11 @@ def numbered(*numbers: int, **details: Any) -> list[Trial]:
         ("/any/where/t0004", 4),
     ],
 )
-def test_a_word_means_one_trial(wanted: str, number: int) -> None:
+def test_a_word_means_one_trial(wanted, number):
     assert find_trial(numbered(*range(20)), wanted).number == number
 
 
-def test_five_digits_are_a_part_of_an_id_and_fewer_a_number() -> None:
+def test_five_digits_are_a_part_of_an_id_and_fewer_a_number():
     long, short = numbered(10_203, 1020)
     long.trial_id, short.trial_id = "ab_1020x", "ab_10203"
     assert find_trial([long, short], "10203") is short
@@ -82,7 +79,7 @@ def test_five_digits_are_a_part_of_an_id_and_fewer_a_number() -> None:
     assert find_trial([long, short], "1020x") is long
 
 
-def test_the_only_trial_of_a_run_needs_no_name() -> None:
+def test_the_only_trial_of_a_run_needs_no_name():
     (trial,) = numbered(7)
     assert find_trial([trial], None) is trial
 
@@ -100,9 +97,7 @@ def test_the_only_trial_of_a_run_needs_no_name() -> None:
         (numbered(*range(11)), "x", "there is no trial 'x'; pass one of 0: t0000, *9: t0009, ..."),
     ],
 )
-def test_a_word_that_means_no_trial_is_answered_with_those_that_it_may_mean(
-    trials: list[Trial], wanted: str | None, text: str
-) -> None:
+def test_a_word_that_means_no_trial_is_answered_with_those_that_it_may_mean(trials, wanted, text):
     with pytest.raises(NotFoundError) as caught:
         find_trial(trials, wanted)
     begin, _, end = text.partition("*")
@@ -112,12 +107,12 @@ def test_a_word_that_means_no_trial_is_answered_with_those_that_it_may_mean(
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("text", ["", "s", "0", "0m", "-1", "inf", "nan", "1 m x", "5w", "10ms"])
-def test_a_text_that_is_no_time_is_refused(text: str) -> None:
+def test_a_text_that_is_no_time_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="but got"):
         seconds(text)
 
 
-def test_a_count_is_a_whole_number_from_the_least_one_on() -> None:
+def test_a_count_is_a_whole_number_from_the_least_one_on():
     assert [count_from(0)("0"), count_from(1)("1"), count_from(1)("20")] == [0, 1, 20]
     for least, text in ((1, "0"), (0, "-1"), (0, "1.0"), (0, ""), (2, "1")):
         with pytest.raises(argparse.ArgumentTypeError, match=f"expected N >= {least}, but got"):
@@ -125,7 +120,7 @@ def test_a_count_is_a_whole_number_from_the_least_one_on() -> None:
 
 
 # -- the exit status ---------------------------------------------------------------------------------------------------
-def ended(how: Transition | None, *, has_started: bool = True) -> Trial:
+def ended(how, *, has_started=True):
     trial = make_trial()
     if has_started:
         trial.begin_attempt(1)
@@ -164,10 +159,8 @@ BY_TIME = Ending.of(EndKind.STOPPER)
         ("running", [GOOD], None, 0, 1, 4),
     ],
 )
-def test_the_exit_status_tells_how_a_run_has_ended(
-    state: str, trials: list[Trial], ending: Ending | None, not_drawn: int, total: int | None, status: int
-) -> None:
-    run: Any = SimpleNamespace(
+def test_the_exit_status_tells_how_a_run_has_ended(state, trials, ending, not_drawn, total, status):
+    run = SimpleNamespace(
         trials=trials, driver=SimpleNamespace(ending=ending), not_drawn=not_drawn, total_samples=total
     )
     assert exit_status(run, Standing(state, "")) == status

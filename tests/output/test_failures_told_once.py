@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit import Script, fit, make_tuner, resume
+from kit import fit, make_tuner, resume
 
 import minitune as tune
 from minitune import Callback, TuneError
-from minitune.output.live import RunSnapshot
 from minitune.output.live_reporter import LiveReporter
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -21,14 +19,14 @@ LINE = 'raise ValueError(f"no'
 """A source line in the traceback."""
 
 
-def told(script: Script, way: str, **environment: str) -> tuple[int, str, str]:
+def told(script, way, **environment):
     """Exit status, standard output and standard error of a script that runs failing trials in this way."""
     process = script.start(SCRIPTS / "failing_trials.py", way, **{"MINITUNE_EXECUTOR": "inline", **environment})
     stdout, stderr = script.finish(process)
     return process.returncode, stdout, stderr
 
 
-def test_a_run_that_does_not_raise_shows_one_traceback(script: Script) -> None:
+def test_a_run_that_does_not_raise_shows_one_traceback(script):
     status, stdout, stderr = told(script, "fit")
     assert (status, stderr) == (0, "")
     assert stdout.count(LINE) == 1
@@ -38,7 +36,7 @@ def test_a_run_that_does_not_raise_shows_one_traceback(script: Script) -> None:
     ("way", "verbose"),
     [("fit_and_raise", "1"), ("run_train", "0")],
 )
-def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, way: str, verbose: str) -> None:
+def test_a_failure_that_is_raised_is_shown_by_the_exception(script, way, verbose):
     status, stdout, stderr = told(script, way, VERBOSE=verbose)
     assert status == 1
     assert stderr.count(LINE) == 1
@@ -48,7 +46,7 @@ def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, way:
     assert (stdout == "") is (verbose == "0")
 
 
-def test_a_failure_that_is_raised_after_ctrl_c_is_shown_by_the_exception(script: Script) -> None:
+def test_a_failure_that_is_raised_after_ctrl_c_is_shown_by_the_exception(script):
     status, stdout, stderr = told(script, "fit_interrupted_and_raise")
     assert status == 1
     assert stderr.count(LINE) == stderr.count("The above exception") == 1
@@ -57,9 +55,7 @@ def test_a_failure_that_is_raised_after_ctrl_c_is_shown_by_the_exception(script:
 
 
 @pytest.mark.parametrize(("executor", "verbose"), [("inline", "0"), ("local", "1")])
-def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(
-    script: Script, executor: str, verbose: str
-) -> None:
+def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(script, executor, verbose):
     status, stdout, stderr = told(script, "fail_fast", MINITUNE_EXECUTOR=executor, VERBOSE=verbose)
     assert status == 1
     assert stderr.count(LINE) == stderr.count('raise KeyError("its own") from error') == 1
@@ -67,21 +63,21 @@ def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(
     assert LINE not in stdout
 
 
-def test_other_failures_than_the_one_that_is_raised_are_shown(script: Script) -> None:
+def test_other_failures_than_the_one_that_is_raised_are_shown(script):
     _, stdout, stderr = told(script, "run_with_two_kinds_of_errors")
     assert (stdout.count('raise KeyError("another")'), stdout.count(LINE)) == (1, 0)
     assert (stderr.count('raise KeyError("another")'), stderr.count(LINE)) == (0, 1)
 
 
-def test_a_metric_that_no_trial_has_reported_is_told_by_the_exception(script: Script) -> None:
+def test_a_metric_that_no_trial_has_reported_is_told_by_the_exception(script):
     status, stdout, stderr = told(script, "ask_for_another_metric")
     assert status == 1
     assert stderr.count("Did you mean 'loss'?") == 1
     assert "Did you mean" not in stdout
 
 
-def test_a_single_trial_that_lacks_the_metric_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    def lacks(config: dict[str, Any]) -> None:
+def test_a_single_trial_that_lacks_the_metric_is_shown_at_the_end(capsys):
+    def lacks(config):
         tune.report({"loss": 1} if config["x"] else {"los": 1})
 
     fit(lacks, {"x": tune.grid_search([1, 0])}, metric="loss", mode="min", verbose=None)
@@ -91,21 +87,19 @@ def test_a_single_trial_that_lacks_the_metric_is_shown_at_the_end(capsys: pytest
 # -- the log -----------------------------------------------------------------------------------------------------------
 
 
-def fails(config: dict[str, Any]) -> None:
+def fails(config):
     tune.report({"n": 1})
     if config["x"]:
         raise ValueError(f"no {config['x']}")
 
 
-def fit_failing(raises: bool = False, **run: Any) -> None:
+def fit_failing(raises=False, **run):
     tuner = make_tuner(fails, {"x": tune.grid_search([0, 1, 1, 2])}, **{"name": None, "verbose": None, **run})
     tuner.fit(raise_on_failed_trial=raises)
 
 
 @pytest.mark.parametrize("silent", [{"verbose": 0}, {"progress": False}])
-def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, silent: dict[str, Any]
-) -> None:
+def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(tmp_path, caplog, silent):
     fit_failing(storage_path=tmp_path, **silent)
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("minitune", logging.ERROR)
@@ -113,7 +107,7 @@ def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(
     assert record.getMessage().startswith(begin + str(tmp_path))
 
 
-def test_a_run_that_shows_or_raises_its_failures_logs_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_shows_or_raises_its_failures_logs_none(caplog):
     fit_failing(verbose=1)
     with pytest.raises(TuneError, match=r"3 of 4 trials failed; the first of them: trial .* ValueError: no 1"):
         fit_failing(raises=True, verbose=0)
@@ -122,11 +116,11 @@ def test_a_run_that_shows_or_raises_its_failures_logs_none(caplog: pytest.LogCap
     assert caplog.messages == []
 
 
-def test_without_a_log_a_silent_run_prints_nothing(script: Script) -> None:
+def test_without_a_log_a_silent_run_prints_nothing(script):
     assert told(script, "fit", VERBOSE="0") == (0, "", "")
 
 
-def test_without_a_log_a_run_without_progress_tells_its_failures_in_one_line(script: Script) -> None:
+def test_without_a_log_a_run_without_progress_tells_its_failures_in_one_line(script):
     status, stdout, stderr = told(script, "fit_without_progress")
     assert (status, stdout) == (0, "")
     (line,) = stderr.splitlines()
@@ -137,7 +131,7 @@ def test_without_a_log_a_run_without_progress_tells_its_failures_in_one_line(scr
 
 
 class Broken(Callback):
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+    def on_trial_result(self, iteration, trials, trial, result, **info):
         if trial.config["x"] == 5:
             raise KeyboardInterrupt
 
@@ -145,15 +139,15 @@ class Broken(Callback):
 class Views(LiveReporter):
     """Keeps the first snapshot of the live view."""
 
-    first: RunSnapshot | None = None
+    first = None
 
-    def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+    def report(self, trials, done, *sys_info):
         self.first = self.first or self._snapshot(trials)
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_errors_of_the_part_before_are_told_by_their_own_lines(executor: str) -> None:
-    def failing(config: dict[str, Any]) -> None:
+def test_errors_of_the_part_before_are_told_by_their_own_lines(executor):
+    def failing(config):
         tune.report({"n": 1})
         if config["x"] in (1, 2):
             raise ValueError(f"no {config['x']}\nmore of it")
@@ -163,7 +157,7 @@ def test_errors_of_the_part_before_are_told_by_their_own_lines(executor: str) ->
             os._exit(3)
 
     space = {"x": tune.grid_search([1, 2, 3, 4, 5])}
-    settings: dict[str, Any] = {"executor": executor, "max_concurrent_trials": 1}
+    settings = {"executor": executor, "max_concurrent_trials": 1}
     with pytest.raises(KeyboardInterrupt):
         fit(failing, space, callbacks=[Broken()], **settings)
 

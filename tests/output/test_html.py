@@ -7,13 +7,12 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from kit import fit
 
 import minitune as tune
-from minitune import ExperimentAnalysis, Result, ResultGrid, Study
+from minitune import ExperimentAnalysis, Result, Study
 from minitune.base.table import Column, Table, curve
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
 from minitune.view.rows import TrialRow
@@ -24,23 +23,23 @@ BAD = "<script>alert('x')</script>&amp;"
 class _Checker(HTMLParser):
     """Notes the tags, and checks that each one is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
+        self.open = []
+        self.seen = []
 
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
+    def handle_starttag(self, tag, attrs):
         self.open.append(tag)
         self.seen.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.seen.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
-def checked(text: str) -> str:
+def checked(text):
     """Check that HTML is well formed, shows the user's text as text, and loads nothing. Return it."""
     checker = _Checker()
     checker.feed(text)
@@ -51,24 +50,24 @@ def checked(text: str) -> str:
     return text
 
 
-def rows(text: str) -> list[list[str]]:
+def rows(text):
     """The cells of all tables."""
     found = re.findall(r"<tr>(.*?)</tr>", text)
     return [[html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in found]
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     if config["x"] == 3:
         raise ValueError(f"no {BAD}")
     tune.report({"loss": config["x"], BAD[:9]: 1})
 
 
-def grid(count: int = 4) -> ResultGrid:
+def grid(count=4):
     space = {"x": tune.grid_search(list(range(count))), "text": tune.grid_search([BAD])}
     return fit(train, space, metric="loss", mode="min")
 
 
-def test_a_grid_and_an_analysis_show_their_trials() -> None:
+def test_a_grid_and_an_analysis_show_their_trials():
     found = grid()
     for one in (found, ExperimentAnalysis(found.experiment_path, default_metric="loss", default_mode="min")):
         text = checked(one._repr_html_())
@@ -82,19 +81,19 @@ def test_a_grid_and_an_analysis_show_their_trials() -> None:
         assert text.count("<circle ") == 3
 
 
-def test_where_more_is_better_the_largest_value_comes_first() -> None:
+def test_where_more_is_better_the_largest_value_comes_first():
     found = ExperimentAnalysis(grid().experiment_path, default_metric="loss", default_mode="max")
     assert [row[3] for row in rows(found._repr_html_())[1:]] == ["2", "1", "0", "3"], "the failed one is the last"
 
 
-def test_without_a_metric_a_grid_shows_the_trials_in_their_order() -> None:
+def test_without_a_metric_a_grid_shows_the_trials_in_their_order():
     text = checked(fit(train, {"x": tune.grid_search([2, 1])})._repr_html_())
     assert [row[2] for row in rows(text)[1:]] == ["2", "1"]
     assert "Best: " not in text
     assert "<svg" not in text
 
 
-def test_a_result_shows_metrics_configuration_and_failure() -> None:
+def test_a_result_shows_metrics_configuration_and_failure():
     found = grid()
     text = checked(found[1]._repr_html_())
     assert ["loss", "1"] in rows(text)
@@ -109,8 +108,8 @@ def test_a_result_shows_metrics_configuration_and_failure() -> None:
     assert "... 900 more" in Result({str(n): n for n in range(1000)}, None, None, "/nowhere")._repr_html_()
 
 
-def test_a_front_shows_objectives_and_parameters() -> None:
-    def cost(config: dict[str, Any]) -> None:
+def test_a_front_shows_objectives_and_parameters():
+    def cost(config):
         tune.report({"cost": config["x"], "gain": -abs(config["x"] - 1)})
 
     found = fit(cost, {"x": tune.grid_search([0, 1, 2])}, metric=["cost", "gain"], mode=["min", "max"])
@@ -119,7 +118,7 @@ def test_a_front_shows_objectives_and_parameters() -> None:
     assert [row[1:] for row in body] == [["finished", "0", "0", "-1"], ["finished", "1", "1", "0"]]
 
 
-def test_a_tuner_shows_its_run() -> None:
+def test_a_tuner_shows_its_run():
     config = tune.TuneConfig(metric="loss", mode="min")
     text = repr(tune.Tuner(train, param_space={"x": 1}, tune_config=config))
     assert text == (
@@ -127,7 +126,7 @@ def test_a_tuner_shows_its_run() -> None:
     )
 
 
-def test_a_study_shows_its_best_evaluations_first() -> None:
+def test_a_study_shows_its_best_evaluations_first():
     study = Study({"x": tune.grid_search([2, 0, 1]), "text": BAD}, metric="loss", mode="max", num_samples=1)
     assert checked(study._repr_html_()).count("<table") == 0
     for error in (False, False, True):
@@ -148,7 +147,7 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
     assert rows(checked(several._repr_html_()))[1] == ["1", "2", "2"]
 
 
-def test_the_live_view_escapes_text_of_users() -> None:
+def test_the_live_view_escapes_text_of_users():
     row = TrialRow(name=BAD, number=1, ended="finished", params={BAD: BAD}, metrics={BAD: BAD, "loss": 1.0})
     snapshot = RunSnapshot(
         BAD,
@@ -171,7 +170,7 @@ def test_the_live_view_escapes_text_of_users() -> None:
     assert f">1 error: {html.escape(BAD)}<" in text
 
 
-def test_a_curve_is_drawn_of_finite_values_within_its_frame() -> None:
+def test_a_curve_is_drawn_of_finite_values_within_its_frame():
     values = [(float(n), 1 / (n + 1)) for n in range(3000)]
     text = checked(curve([*values, (3000.0, math.nan), (3001.0, math.inf), (3002.0, 1e300)], BAD, "min"))
     dots = [(float(x), float(y)) for x, y in re.findall(r'cx="([^"]*)" cy="([^"]*)"', text)]
@@ -181,13 +180,13 @@ def test_a_curve_is_drawn_of_finite_values_within_its_frame() -> None:
 
 
 @pytest.mark.parametrize(("mode", "corners"), [("min", 2), ("max", 1)])
-def test_the_line_of_the_best_has_a_step_for_each_better_value(mode: str, corners: int) -> None:
+def test_the_line_of_the_best_has_a_step_for_each_better_value(mode, corners):
     text = curve([(0, 2.0), (1, 1.0), (2, 2.5), (3, 0.5)], "loss", mode)
     (line,) = re.findall(r'd="(M76[^"]*)"', text)
     assert line.count("V") == corners
     assert line.endswith("H514.0")
 
 
-def test_numbers_stand_to_the_right() -> None:
+def test_numbers_stand_to_the_right():
     text = Table([Column("a", [1, 2.5]), Column("b", ["x", None])]).html()
     assert '<th class="number">a</th><th>b</th>' in text

@@ -9,41 +9,38 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
-from kit import Listed, fit, listening, make_tuner, report_state, run_path, virtual_executor
+from kit import Listed, fit, listening, make_tuner, report_state, run_path
 
 import minitune as tune
-from minitune import CLIReporter, ProgressReporter, Result, ResultGrid
-from minitune.base import clock
+from minitune import CLIReporter, ProgressReporter, Result
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.output.live_reporter import JupyterNotebookReporter
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     if config.get("x") == 2:
         raise ValueError("no <good> ünïcode")
     for i in range(2):
         tune.report({"loss": i + config.get("x", 0), "nested": {"a": i}})
 
 
-def talk(config: dict[str, Any]) -> None:
+def talk(config):
     print("to stdout")
     print("to stderr", file=sys.stderr)
     names = ("TUNE_ORIG_WORKING_DIR", "MINITUNE_ORIG_WORKING_DIR")
     tune.report({"here": os.getcwd(), "variables": {name: os.environ.get(name) for name in names}})
 
 
-def fit_train(space: Any = None, **settings: Any) -> ResultGrid:
+def fit_train(space=None, **settings):
     return fit(train, space, metric="loss", mode="min", **settings)
 
 
-def lines_of(result: Result, name: str) -> list[str]:
+def lines_of(result, name):
     return Path(result.path, name).read_text(encoding="utf-8").splitlines()
 
 
@@ -51,7 +48,7 @@ def lines_of(result: Result, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("variable", ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"])
-def test_a_variable_leaves_only_the_loggers_that_were_passed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_leaves_only_the_loggers_that_were_passed(variable, monkeypatch):
     monkeypatch.setenv(variable, "1")
     (result,) = fit_train(callbacks=[CSVLoggerCallback()])
     assert Path(result.path, "progress.csv").exists()
@@ -59,9 +56,9 @@ def test_a_variable_leaves_only_the_loggers_that_were_passed(variable: str, monk
     assert result.metrics["loss"] == 1
 
 
-def test_a_logger_that_was_passed_is_not_doubled() -> None:
+def test_a_logger_that_was_passed_is_not_doubled():
     class Mine(CSVLoggerCallback):
-        def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        def log_trial_result(self, iteration, trial, result):
             super().log_trial_result(iteration, trial, {"only": result["loss"]})
 
     (result,) = fit_train(callbacks=[JsonLoggerCallback(), Mine()])
@@ -73,7 +70,7 @@ def test_a_logger_that_was_passed_is_not_doubled() -> None:
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full, monkeypatch):
     monkeypatch.setenv("RAY_AIR_FULL_TRACEBACKS", str(int(is_full)))
     (result,) = fit_train({"x": 2})
     text = "\n".join(lines_of(result, "error.txt"))
@@ -85,14 +82,14 @@ def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypa
 
 
 @pytest.mark.parametrize("is_cause", [False, True])
-def test_tracebacks_of_linked_errors_hide_our_own_frames_too(is_cause: bool) -> None:
-    def with_cause(config: dict[str, Any]) -> None:
+def test_tracebacks_of_linked_errors_hide_our_own_frames_too(is_cause):
+    def with_cause(config):
         try:
             tune.report({"lock": threading.Lock()})
         except TypeError as error:
             raise ValueError("no luck") from error
 
-    def with_context(config: dict[str, Any]) -> None:
+    def with_context(config):
         try:
             tune.report({"lock": threading.Lock()})
         except TypeError:
@@ -104,8 +101,8 @@ def test_tracebacks_of_linked_errors_hide_our_own_frames_too(is_cause: bool) -> 
     assert text.count("  File ") == 2
 
 
-def test_refused_report_shows_the_line_of_its_call() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_refused_report_shows_the_line_of_its_call():
+    def train(config):
         metrics = {"number": 3, "lock": {"x": threading.Lock()}, "path": {"x": 1}}[config["kind"]]
         tune.report(metrics, checkpoint="not one" if config["kind"] == "path" else None)  # type: ignore[arg-type]
 
@@ -119,7 +116,7 @@ def test_refused_report_shows_the_line_of_its_call() -> None:
 @pytest.mark.parametrize(
     ("log_to_file", "names"), [("both.log", ("both.log", "both.log")), (("out", "err"), ("out", "err"))]
 )
-def test_output_of_a_trial_has_the_names_that_were_given(log_to_file: Any, names: tuple[str, str]) -> None:
+def test_output_of_a_trial_has_the_names_that_were_given(log_to_file, names):
     (result,) = fit(talk, executor="local", log_to_file=log_to_file)
     assert "to stdout" in lines_of(result, names[0])
     assert "to stderr" in lines_of(result, names[1])
@@ -128,9 +125,7 @@ def test_output_of_a_trial_has_the_names_that_were_given(log_to_file: Any, names
 @pytest.mark.parametrize(
     ("stdout", "is_reused", "changes"), [("stdout", False, True), ("all.log", False, True), ("all.log", True, False)]
 )
-def test_trials_may_share_a_file_for_their_output(
-    stdout: str, is_reused: bool, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_may_share_a_file_for_their_output(stdout, is_reused, changes, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", str(int(changes)))
     shared = tmp_path / "all.log"
     names = (stdout if stdout == "stdout" else str(tmp_path / stdout), str(shared))
@@ -140,20 +135,20 @@ def test_trials_may_share_a_file_for_their_output(
     assert all(Path(result.path, "params.json").exists() for result in results)
 
 
-def test_a_name_of_a_file_for_output_has_no_directory() -> None:
+def test_a_name_of_a_file_for_output_has_no_directory():
     with pytest.raises(ValueError, match="a file name"):
         fit(talk, log_to_file="below/it.log")
 
 
 @pytest.mark.parametrize("changes", [True, False])
-def test_a_trial_knows_where_the_driver_works(changes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_knows_where_the_driver_works(changes, monkeypatch):
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", str(int(changes)))
     (result,) = fit(talk, executor="local")
     assert (result.metrics["here"] == os.getcwd()) is not changes
     assert set(result.metrics["variables"].values()) == {os.getcwd()}
 
 
-def test_chdir_to_trial_dir_names_its_variable(caplog: pytest.LogCaptureFixture) -> None:
+def test_chdir_to_trial_dir_names_its_variable(caplog):
     analysis = tune.run(talk, chdir_to_trial_dir=False, name="run", verbose=0)
     assert analysis.trials[0].last_result["here"] == os.getcwd()
     assert caplog.text.count("set RAY_CHDIR_TO_TRIAL_DIR=0 in the environment") == 1
@@ -162,47 +157,35 @@ def test_chdir_to_trial_dir_names_its_variable(caplog: pytest.LogCaptureFixture)
 # -- console -----------------------------------------------------------------------------------------------------------
 
 
-def test_level_0_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_level_0_prints_nothing(capfd):
     for reporter in (None, CLIReporter()):
         fit_train({"x": tune.grid_search([1, 2])}, progress_reporter=reporter)
     assert capfd.readouterr() == ("", "")
 
 
-def test_at_level_2_starts_and_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_at_level_2_starts_and_ends_are_told(capsys):
     fit_train({"x": tune.grid_search([1, 2])}, verbose=2)
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Trial train_")]
     words = [line.split()[2] for line in told]
     assert sorted(word for word in words if word != "iteration") == ["ended", "failed:", "started:", "started:"]
 
 
-def saves(config: dict[str, Any]) -> None:
+def saves(config):
     report_state(1, {"loss": 1})
 
 
-def test_at_level_2_checkpoints_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_at_level_2_checkpoints_are_told(capsys):
     (result,) = fit(saves, verbose=2)
     trial_id = result.metrics["trial_id"]
     assert f"Trial saves_{trial_id} saved a checkpoint: {result.checkpoint.path}\n" in capsys.readouterr().out
 
 
-def test_the_end_tells_the_time_of_the_run_and_that_of_its_loop(capsys: pytest.CaptureFixture[str]) -> None:
-    def ends_slowly(config: dict[str, Any]) -> None:
-        clock.current.sleep(3)
-        try:
-            tune.report({"loss": 1})
-        finally:
-            clock.current.sleep(2)
-
-    fit(ends_slowly, executor=virtual_executor(1), stop={"training_iteration": 1}, verbose=1)
-    assert "Total run time: 5.00 seconds (3.00 seconds for the tuning loop).\n" in capsys.readouterr().out
-
-
-def test_the_end_tells_how_to_look_at_files_of_callbacks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_tells_how_to_look_at_files_of_callbacks(capsys):
     fit_train(callbacks=[listening(how_to_show=lambda: "look here")], verbose=1)
     assert "To look at the run: look here\n" in capsys.readouterr().out
 
 
-def test_an_interrupted_run_tells_how_to_resume_it_in_a_shell(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupted_run_tells_how_to_resume_it_in_a_shell(caplog):
     interrupt = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
     fit_train(callbacks=[interrupt], name="my run")
     path = run_path("my run")
@@ -214,9 +197,7 @@ def test_an_interrupted_run_tells_how_to_resume_it_in_a_shell(caplog: pytest.Log
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_told_with_the_time_that_is_left_and_only_ctrl_c_with_the_second_one(
-    number: signal.Signals, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_is_told_with_the_time_that_is_left_and_only_ctrl_c_with_the_second_one(number, caplog, monkeypatch):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "7")
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)
     try:
@@ -227,7 +208,7 @@ def test_a_signal_is_told_with_the_time_that_is_left_and_only_ctrl_c_with_the_se
     assert f"{number.name}: no new trials start; running trials have 7 s to end{shortcut}" in caplog.messages
 
 
-def test_a_run_that_ends_before_a_result_or_without_a_trial_gets_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_ends_before_a_result_or_without_a_trial_gets_no_hint(capsys):
     fit_train(callbacks=[listening(on_trial_start=lambda **info: os.kill(os.getpid(), signal.SIGINT))], verbose=1)
     assert "Ended early: interrupted by SIGINT" in (shown := capsys.readouterr().out)
     assert "hint: " not in shown
@@ -236,15 +217,15 @@ def test_a_run_that_ends_before_a_result_or_without_a_trial_gets_no_hint(capsys:
     assert "hint: " not in shown
 
 
-def test_columns_of_wide_characters_stay_in_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_of_wide_characters_stay_in_line(capsys):
     fit_train({"x": tune.grid_search([1, 3]), "text": tune.grid_search(["日本語", "äö"])}, verbose=1)
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| train_")]
     assert len(rows) == 4
     assert {len(line) + 3 * line.count("日本語") for line in rows} == {max(map(len, rows))}
 
 
-def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd: pytest.CaptureFixture[str]) -> None:
-    def descends(config: dict[str, Any]) -> None:
+def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd):
+    def descends(config):
         if config["x"] == 20:
             raise ValueError("not 20")
         for step in range(1, 9):
@@ -264,8 +245,8 @@ def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd: pytest.Ca
     assert f"Results: {run_path()}" in lines
 
 
-def test_a_best_trial_that_has_failed_is_marked(capfd: pytest.CaptureFixture[str]) -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_a_best_trial_that_has_failed_is_marked(capfd):
+    def fails(config):
         tune.report({"loss": config["x"]})
         if config["x"] == 0:
             raise ValueError("no 0")
@@ -276,15 +257,13 @@ def test_a_best_trial_that_has_failed_is_marked(capfd: pytest.CaptureFixture[str
     assert f"Best: loss=0 with x=0 (trial {best.metrics['trial_id']}, which has failed)\n" in capfd.readouterr().out
 
 
-def reads(config: dict[str, Any]) -> None:
+def reads(config):
     tune.report({"n": 1})
     with open(config["path"], "w" if "new" in config["path"] else "r"):
         pass
 
 
-def test_a_relative_path_gets_a_hint_where_the_file_is(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_relative_path_gets_a_hint_where_the_file_is(capfd, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.txt").write_text("here")
     (tmp_path / "out").mkdir()
@@ -309,9 +288,7 @@ def test_a_relative_path_gets_a_hint_where_the_file_is(
         assert again.summary() == result.error.summary() == f"FileNotFoundError: {result.error.__cause__}"
 
 
-def test_the_hint_is_told_once_where_the_error_is_raised(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_hint_is_told_once_where_the_error_is_raised(capfd, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.txt").write_text("here")
     with pytest.raises(tune.TuneError) as caught:
@@ -321,9 +298,7 @@ def test_the_hint_is_told_once_where_the_error_is_raised(
 
 
 @pytest.mark.parametrize("where", ["in this process", "in the working directory"])
-def test_a_trial_that_works_in_the_drivers_directory_gets_no_hint_about_its_own(
-    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_trial_that_works_in_the_drivers_directory_gets_no_hint_about_its_own(where, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("MINITUNE_CHDIR_TO_TRIAL_DIR", str(int(where == "in this process")))
@@ -333,25 +308,25 @@ def test_a_trial_that_works_in_the_drivers_directory_gets_no_hint_about_its_own(
     assert "hint:" not in str(result.error)
 
 
-def asks(config: dict[str, Any]) -> None:
+def asks(config):
     input("why? ")
 
 
-def debugs(config: dict[str, Any]) -> None:
+def debugs(config):
     import pdb
 
     pdb.set_trace()
     tune.report({"loss": 1})
 
 
-def test_a_debugger_in_a_worker_gets_a_hint(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_debugger_in_a_worker_gets_a_hint(capfd):
     for trainable in (asks, debugs):
         (result,) = fit(trainable, executor="local", verbose=1)
         for text in (capfd.readouterr().out, str(result.error)):
             assert text.count("hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs") == 1
 
 
-def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracebacks_can_be_left_out(capfd, monkeypatch):
     monkeypatch.setenv("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")
     fit_train({"x": 2}, verbose=1)
     text = capfd.readouterr().out
@@ -361,22 +336,20 @@ def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypat
     assert "Traceback" not in text
 
 
-def test_a_users_reporter_may_extend_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_reporter_may_extend_ours(capsys):
     class WhenOneEnds(CLIReporter):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__(metric_columns={"loss": "the loss"})
             self.ended = 0
 
-        def setup(
-            self, start_time: Any = None, total_samples: Any = None, metric: Any = None, mode: Any = None
-        ) -> None:
+        def setup(self, start_time=None, total_samples=None, metric=None, mode=None):
             super().setup(start_time, total_samples, metric, mode)
 
-        def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        def should_report(self, trials, done=False):
             before, self.ended = self.ended, sum(trial.status == Trial.TERMINATED for trial in trials)
             return self.ended > before
 
-        def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        def report(self, trials, done, *sys_info):
             super().report(trials, done, *sys_info)
             print("mine")
 
@@ -387,12 +360,12 @@ def test_a_users_reporter_may_extend_ours(capsys: pytest.CaptureFixture[str]) ->
     assert lines[2] == "mine"
 
 
-def test_a_users_reporter_may_print_in_its_own_way(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_reporter_may_print_in_its_own_way(capsys):
     class Mine(ProgressReporter):
-        def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        def should_report(self, trials, done=False):
             return done
 
-        def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        def report(self, trials, done, *sys_info):
             print("mine:", [(trial.status, trial.last_result["loss"]) for trial in trials], len(sys_info))
 
     fit_train({"x": 1}, verbose=1, progress_reporter=Mine())
@@ -403,17 +376,17 @@ def test_a_users_reporter_may_print_in_its_own_way(capsys: pytest.CaptureFixture
 
 
 @pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def notebook(monkeypatch):
     """An IPython that notes each display and each update."""
-    shown: list[str] = []
-    plain: list[str] = []
+    shown = []
+    plain = []
 
     class Handle:
-        def update(self, data: dict[str, str], raw: bool) -> None:
+        def update(self, data, raw):
             shown.append(f"update {data['text/html']}")
             plain.append(data["text/plain"])
 
-    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+    def display(data, raw, display_id):
         shown.append(f"display {data['text/html']}")
         return Handle()
 
@@ -425,7 +398,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return shown
 
 
-def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_notebook_shows_the_state_in_one_place(notebook, capsys):
     fit_train({"x": tune.grid_search([1, 2, 3]), "text": "<b>"}, verbose=1)
     assert [text.partition(" ")[0] for text in notebook] == ["display", *["update"] * (len(notebook) - 1)]
     assert '<div class="bar"><div style="width:0.0%">' in notebook[0]
@@ -442,7 +415,7 @@ def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: py
     assert capsys.readouterr().out == ""
 
 
-def test_a_notebook_reporter_shows_the_columns_that_the_user_chose(notebook: list[str]) -> None:
+def test_a_notebook_reporter_shows_the_columns_that_the_user_chose(notebook):
     reporter = JupyterNotebookReporter(metric_columns=["loss"], max_progress_rows=1)
     reporter.add_parameter_column("text", "<i>")
     fit_train({"x": tune.grid_search([1, 3]), "text": "<b>"}, verbose=1, progress_reporter=reporter)
@@ -454,14 +427,12 @@ def test_a_notebook_reporter_shows_the_columns_that_the_user_chose(notebook: lis
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_a_notebook_reporter_clears_the_cell_only_if_asked_to(notebook: list[str], overwrite: bool) -> None:
+def test_a_notebook_reporter_clears_the_cell_only_if_asked_to(notebook, overwrite):
     JupyterNotebookReporter(overwrite=overwrite).display("<i>a</i>")
     assert notebook == [*["clear"] * overwrite, "display <i>a</i>"]
 
 
-def test_where_a_display_cannot_be_updated_the_cell_is_cleared(
-    notebook: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_display_cannot_be_updated_the_cell_is_cleared(notebook, monkeypatch):
     monkeypatch.setattr("IPython.display.display", lambda data, **options: notebook.append(data["text/html"]))
     reporter = JupyterNotebookReporter(overwrite=False)
     for text in ("a", "b"):
@@ -469,12 +440,10 @@ def test_where_a_display_cannot_be_updated_the_cell_is_cleared(
     assert notebook == ["a", "clear", "b"]
 
 
-def test_a_cell_that_a_notebook_takes_long_to_show_changes_less_often(
-    notebook: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_a_notebook_takes_long_to_show_changes_less_often(notebook, monkeypatch):
     now_s = [0.0]
 
-    def slow(snapshot: Any) -> str:
+    def slow(snapshot):
         now_s[0] += 2.0
         return ""
 
@@ -489,7 +458,7 @@ def test_a_cell_that_a_notebook_takes_long_to_show_changes_less_often(
     assert waits_s == [1, 40], "5 % of the time, but a single slow one does not count"
 
 
-def test_without_ipython_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ipython_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", None)
     monkeypatch.delitem(sys.modules, "IPython.display", raising=False)
     with pytest.raises(ImportError, match="pip install ipython"):

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, make_trial, resume, run_trial
 
 import minitune as tune
-from minitune import ProgressReporter, ResultGrid
+from minitune import ProgressReporter
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.output import trial_output
 from minitune.output.trial_output import TrialOutput
 
 
-def talk(config: dict[str, Any]) -> None:
+def talk(config):
     print("before")
     print("problem", file=sys.stderr)
     tune.report({"a": 1})
@@ -28,24 +26,24 @@ def talk(config: dict[str, Any]) -> None:
         raise ValueError("on purpose")
 
 
-def fit_talking(fails: bool = False, **run: Any) -> ResultGrid:
+def fit_talking(fails=False, **run):
     return fit(talk, {"fails": fails}, **{"executor": "local", "verbose": None, **run})
 
 
-def printed(text: str, result: tune.Result) -> list[str]:
+def printed(text, result):
     prefix = f"(talk_{result.metrics['trial_id']}) "
     return [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
 
 
-def test_trial_output_has_the_name_of_its_trial(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_has_the_name_of_its_trial(capsys):
     (result,) = fit_talking(verbose=1, show_output=True)
 
     text = capsys.readouterr().out
     assert printed(text, result) == ["before", "problem", "after", "no end"]
-    assert text.index(") before") < text.index("Total run time")
+    assert text.index(") before") < text.index("Results: ")
 
 
-def test_trial_output_is_shown_once_over_failures_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_is_shown_once_over_failures_and_resumes(capsys):
     (result,) = fit_talking(fails=True, verbose=2, max_failures=1, log_to_file="all")
     shown = capsys.readouterr().out
     lines = printed(shown, result)
@@ -58,26 +56,24 @@ def test_trial_output_is_shown_once_over_failures_and_resumes(capsys: pytest.Cap
     assert sum("before" in line for line in lines) == 2, "an incomplete last line may stand before it"
 
 
-def test_trial_output_is_shown_before_the_failure_that_follows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_is_shown_before_the_failure_that_follows(capsys):
     fit_talking(fails=True, verbose=2)
     shown = capsys.readouterr().out
     assert shown.index(") no end\n") < shown.index(" failed: ValueError: on purpose")
 
 
 def test_an_unfinished_line_of_a_failed_attempt_is_not_joined_to_the_next_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     (result,) = fit_talking(fails=True, verbose=1, show_output=True, max_failures=1)
     lines = printed(capsys.readouterr().out, result)
     assert [line for line in lines if "before" in line or "no end" in line] == ["before", "no end"] * 2
 
 
-def test_a_line_without_an_end_is_shown_in_parts(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_an_end_is_shown_in_parts(capsys, monkeypatch):
     monkeypatch.setattr("minitune.output.trial_output._SHOWN_BYTES", 4)
 
-    def print_long(config: dict[str, Any]) -> None:
+    def print_long(config):
         print("123456789", flush=True)
         for number in range(3):
             tune.report({"a": number})
@@ -88,15 +84,15 @@ def test_a_line_without_an_end_is_shown_in_parts(
     assert [line.partition(") ")[2] for line in lines if line.startswith("(")] == ["1234", "5678", "9", "end"]
 
 
-def test_trial_output_goes_on_after_its_file_was_truncated(capsys: pytest.CaptureFixture[str]) -> None:
-    def shorten(config: dict[str, Any]) -> None:
+def test_trial_output_goes_on_after_its_file_was_truncated(capsys):
+    def shorten(config):
         print("many words before", flush=True)
         show()
         os.truncate(Path(tune.get_context().get_trial_dir(), "stdout"), 0)
         show()
         print("after")
 
-    def show() -> None:
+    def show():
         for number in range(2):  # the driver takes the second one after it has shown the output before the first one
             tune.report({"a": number})
 
@@ -106,7 +102,7 @@ def test_trial_output_goes_on_after_its_file_was_truncated(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_trial_output_is_shown_only_if_asked_for(capfd: pytest.CaptureFixture[str], verbose: int) -> None:
+def test_trial_output_is_shown_only_if_asked_for(capfd, verbose):
     (result,) = fit_talking(verbose=verbose)
 
     assert "before" not in capfd.readouterr().out
@@ -114,9 +110,7 @@ def test_trial_output_is_shown_only_if_asked_for(capfd: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("run", [{"verbose": 0}, {"verbose": 1, "progress": False}])
-def test_only_trial_output_is_shown_if_only_that_is_asked_for(
-    capsys: pytest.CaptureFixture[str], run: dict[str, Any]
-) -> None:
+def test_only_trial_output_is_shown_if_only_that_is_asked_for(capsys, run):
     (result,) = fit_talking(show_output=True, **run)
 
     text = capsys.readouterr().out
@@ -124,9 +118,9 @@ def test_only_trial_output_is_shown_if_only_that_is_asked_for(
     assert len(text.splitlines()) == 4
 
 
-def test_trial_output_is_shown_with_a_reporter_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_is_shown_with_a_reporter_of_the_user(capsys):
     class Mine(ProgressReporter):
-        def should_report(self, trials: Any, done: bool = False) -> bool:
+        def should_report(self, trials, done=False):
             return False
 
     (result,) = fit_talking(show_output=True, progress_reporter=Mine())
@@ -134,13 +128,13 @@ def test_trial_output_is_shown_with_a_reporter_of_the_user(capsys: pytest.Captur
     assert printed(capsys.readouterr().out, result) == ["before", "problem", "after", "no end"]
 
 
-def draws(config: dict[str, Any]) -> None:
+def draws(config):
     print("\x1b[2J\x1b[31mred\x1b[0m")
     print("\r10 %\r20 %", end="")
     print("\r30 %")
 
 
-def test_trial_output_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_cannot_move_the_cursor(capsys):
     fit(draws, executor="local", show_output=True)
     lines = [line.partition(") ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["red", "30 %"]
@@ -150,31 +144,31 @@ def test_trial_output_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str])
 class Listens(ProgressReporter):
     """Notes what it is to say."""
 
-    def __init__(self) -> None:
-        self.said: list[str] = []
+    def __init__(self):
+        self.said = []
 
-    def say(self, text: str) -> None:
+    def say(self, text):
         self.said += text.splitlines()
 
 
 class Prints:
     """A running trial with files for its output, and the view of them."""
 
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str] = ("stdout", "stderr")):
+    def __init__(self, directory, monkeypatch, names=("stdout", "stderr")):
         self.now_s = 100.0
         monkeypatch.setattr(trial_output.time, "monotonic", lambda: self.now_s)
         self.reporter = Listens()
         self.view = TrialOutput(self.reporter, names)
-        self.trial: Trial = run_trial(make_trial(experiment_path=str(directory)))
+        self.trial = run_trial(make_trial(experiment_path=str(directory)))
         self.directory = Path(self.trial.local_path)
         self.directory.mkdir()
-        self.report: dict[str, Any] = {}
+        self.report = {}
 
-    def prints(self, text: str, name: str = "stdout") -> None:
+    def prints(self, text, name="stdout"):
         with open(self.directory / name, "a") as file:
             file.write(text)
 
-    def after(self, hook: str, **info: Any) -> list[str]:
+    def after(self, hook, **info):
         """What is said at a call of a hook."""
         before = len(self.reporter.said)
         about = {} if hook in ("on_step_begin", "on_experiment_end") else {"trial": self.trial, **info}
@@ -182,17 +176,17 @@ class Prints:
         getattr(self.view, hook)(**turn, trials=[self.trial], **about)
         return [line.removeprefix(f"({self.trial}) ") for line in self.reporter.said[before:]]
 
-    def waits(self, seconds: float) -> list[str]:
+    def waits(self, seconds):
         self.now_s += seconds
         return self.after("on_step_begin")
 
 
 @pytest.fixture
-def prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prints:
+def prints(tmp_path, monkeypatch):
     return Prints(tmp_path, monkeypatch)
 
 
-def test_prints_are_shown_at_a_report_an_end_and_now_and_then(prints: Prints) -> None:
+def test_prints_are_shown_at_a_report_an_end_and_now_and_then(prints):
     assert prints.waits(0) == []
     prints.after("on_trial_start")
     prints.prints("a\nb\nunfin")
@@ -209,14 +203,14 @@ def test_prints_are_shown_at_a_report_an_end_and_now_and_then(prints: Prints) ->
 
 
 @pytest.mark.parametrize("hook", ["on_trial_recover", "on_trial_error"])
-def test_a_failure_comes_after_all_that_was_printed_before_it(prints: Prints, hook: str) -> None:
+def test_a_failure_comes_after_all_that_was_printed_before_it(prints, hook):
     prints.waits(0)
     prints.after("on_trial_start")
     prints.prints("why it fails")
     assert prints.after(hook) == ["why it fails"]
 
 
-def test_a_trial_may_print_for_two_seconds_after_its_end_and_what_comes_later_is_shown_at_last(prints: Prints) -> None:
+def test_a_trial_may_print_for_two_seconds_after_its_end_and_what_comes_later_is_shown_at_last(prints):
     prints.waits(0)
     prints.after("on_trial_start")
     prints.trial.move(Transition.STOP)
@@ -230,7 +224,7 @@ def test_a_trial_may_print_for_two_seconds_after_its_end_and_what_comes_later_is
     assert prints.after("on_experiment_end") == ["too late"]
 
 
-def test_a_trial_that_starts_again_is_looked_at_again(prints: Prints) -> None:
+def test_a_trial_that_starts_again_is_looked_at_again(prints):
     prints.waits(0)
     prints.after("on_trial_start")
     prints.trial.move(Transition.STOP)
@@ -241,7 +235,7 @@ def test_a_trial_that_starts_again_is_looked_at_again(prints: Prints) -> None:
     assert prints.waits(1) == ["again"]
 
 
-def test_what_was_printed_in_an_earlier_part_of_the_run_is_not_shown_again(prints: Prints) -> None:
+def test_what_was_printed_in_an_earlier_part_of_the_run_is_not_shown_again(prints):
     prints.prints("before\n")
     assert prints.waits(1) == []
     prints.after("on_trial_start")
@@ -249,7 +243,7 @@ def test_what_was_printed_in_an_earlier_part_of_the_run_is_not_shown_again(print
     assert prints.after("on_trial_result", result={}) == ["now"]
 
 
-def test_a_file_that_became_shorter_is_shown_on_from_its_end(prints: Prints) -> None:
+def test_a_file_that_became_shorter_is_shown_on_from_its_end(prints):
     prints.waits(0)
     prints.after("on_trial_start")
     prints.prints("a\nb\n")
@@ -260,7 +254,7 @@ def test_a_file_that_became_shorter_is_shown_on_from_its_end(prints: Prints) -> 
     assert prints.waits(1) == ["c"]
 
 
-def test_a_flood_is_shown_in_parts_and_nothing_of_it_is_lost(prints: Prints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_is_shown_in_parts_and_nothing_of_it_is_lost(prints, monkeypatch):
     monkeypatch.setattr(trial_output, "_SHOWN_BYTES", 10)
     prints.waits(0)
     prints.after("on_trial_start")
@@ -271,7 +265,7 @@ def test_a_flood_is_shown_in_parts_and_nothing_of_it_is_lost(prints: Prints, mon
     assert prints.after("on_experiment_end") == ["x" * 10, "x" * 10, "x" * 5]
 
 
-def test_one_file_for_both_outputs_is_shown_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_for_both_outputs_is_shown_once(tmp_path, monkeypatch):
     prints = Prints(tmp_path, monkeypatch, ("all", "all"))
     prints.waits(0)
     prints.after("on_trial_start")

@@ -8,8 +8,6 @@ import json
 import logging
 import re
 import shlex
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit
@@ -36,11 +34,11 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
         ("half \udcff", "half ?"),
     ],
 )
-def test_nothing_that_controls_a_terminal_is_left(text: str, shown: str) -> None:
+def test_nothing_that_controls_a_terminal_is_left(text, shown):
     assert printable(text) == shown
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config):
     print(HOSTILE)
     report({"loss": 1.0, HOSTILE: HOSTILE})
     if config[HOSTILE] == 1:
@@ -48,7 +46,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+def path(tmp_path_factory):
     """A run with such names, values and errors."""
     space = {HOSTILE: {"grid_search": [0, 1]}}
     storage = tmp_path_factory.mktemp("hostile")
@@ -77,7 +75,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
         "ls {} --columns \x9b",
     ],
 )
-def test_commands_print_no_control_characters(command: str, path: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_no_control_characters(command, path, capfd):
     with contextlib.suppress(SystemExit):  # wrong arguments
         cli.main(shlex.split(command.format(*[path] * command.count("{}"))))
     shown = capfd.readouterr()
@@ -88,14 +86,12 @@ def test_commands_print_no_control_characters(command: str, path: str, capfd: py
     assert CONTROL.findall(shown.out + shown.err) == []
 
 
-def test_json_has_the_exact_texts(path: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_exact_texts(path, capfd):
     assert cli.main(["show", path, "1", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["metrics"][HOSTILE] == HOSTILE
 
 
-def test_a_run_prints_and_logs_no_control_characters(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_prints_and_logs_no_control_characters(capfd, caplog):
     space = {HOSTILE: {"grid_search": [0, 1]}}
     with caplog.at_level(logging.INFO, "minitune"):
         fit(train, space, metric="loss", mode="min", verbose=2, show_output=True, executor="local")
@@ -107,7 +103,7 @@ def test_a_run_prints_and_logs_no_control_characters(
     assert CONTROL.findall(shown.out + shown.err + caplog.text) == []
 
 
-def test_a_name_with_a_line_break_makes_no_line_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_with_a_line_break_makes_no_line_of_its_own(tmp_path, capfd):
     space = {"x\nBest: loss=0 with y": 1, "z": {"grid_search": [1, 2]}}
     grid = fit(lambda config: {"loss": 2.0}, space, metric="loss", mode="min", verbose=1, storage_path=tmp_path)
     for command in ("best", "watch", "show"):
@@ -118,19 +114,19 @@ def test_a_name_with_a_line_break_makes_no_line_of_its_own(tmp_path: Path, capfd
     assert re.search(r"^ *Best: loss=0", shown, re.MULTILINE) is None
 
 
-def test_a_message_that_cannot_be_made_is_left_to_the_handlers() -> None:
+def test_a_message_that_cannot_be_made_is_left_to_the_handlers():
     record = logging.makeLogRecord({"msg": "%d", "args": ("no number",)})
     assert logging.getLogger("minitune").filter(record)
     assert record.args == ("no number",)
 
 
-def test_the_traceback_of_a_message_is_clean(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_traceback_of_a_message_is_clean(caplog):
     logging.getLogger("minitune").warning("failed", exc_info=ValueError(HOSTILE))
     assert "ValueError: a" in caplog.text
     assert CONTROL.findall(caplog.text) == []
 
 
-def test_output_above_a_live_view_is_clean_and_the_view_keeps_its_own_codes() -> None:
+def test_output_above_a_live_view_is_clean_and_the_view_keeps_its_own_codes():
     stream = io.StringIO()
     screen = Screen(stream)
     screen.write(HOSTILE)

@@ -13,7 +13,7 @@ RED = "31"
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
@@ -28,9 +28,7 @@ class Terminal(io.StringIO):
         ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
     ],
 )
-def test_variables_turn_colours_on_and_off(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], on_terminal: bool, in_pipe: bool
-) -> None:
+def test_variables_turn_colours_on_and_off(monkeypatch, variables, on_terminal, in_pipe):
     for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -38,7 +36,7 @@ def test_variables_turn_colours_on_and_off(
     assert (has_color(Terminal()), has_color(io.StringIO())) == (on_terminal, in_pipe)
 
 
-def test_red_is_trouble_only_and_a_stopped_trial_looks_as_one_that_waits() -> None:
+def test_red_is_trouble_only_and_a_stopped_trial_looks_as_one_that_waits():
     assert [state for state in (*states.STATES, "killed", "damaged") if color_of(state) == RED] == [
         "failed",
         "killed",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from kit import fit, run_path
@@ -16,7 +14,7 @@ from minitune.visualization.page import describe_importances
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 NOISE = {"noise": uniform(0, 1)}
-DECIDES: dict[str, tuple[Any, Callable[[Any, float], float]]] = {
+DECIDES = {
     "an optimum in the middle": (uniform(0, 1), lambda x, noise: (x - 0.5) ** 2 + 0.01 * noise),
     "a category": (choice(["bad", "good", "fine"]), lambda x, noise: float(x == "bad") + 0.1 * noise),
     "a category beside one diverged trial": (
@@ -35,8 +33,8 @@ DECIDES: dict[str, tuple[Any, Callable[[Any, float], float]]] = {
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("domain", "loss"), DECIDES.values(), ids=DECIDES)
-def test_the_parameter_that_decides_comes_first(domain: Any, loss: Callable[[Any, float], float]) -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_parameter_that_decides_comes_first(domain, loss):
+    def train(config):
         report({"loss": loss(config["x"], config["noise"])})
 
     found = fit(train, NOISE | {"x": domain}, num_samples=60, seed=2, **OBJECTIVE).importances()
@@ -44,21 +42,21 @@ def test_the_parameter_that_decides_comes_first(domain: Any, loss: Callable[[Any
     assert sum(found.shares.values()) == pytest.approx(1)
 
 
-def test_a_number_that_is_missing_below_a_category_is_told_apart() -> None:
+def test_a_number_that_is_missing_below_a_category_is_told_apart():
     space = {"model": choice([{"depth": randint(10**400, 10**400 + 5)}, "linear"])}
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         report({"loss": 1.0 if config["model"] == "linear" else 0.0})
 
     assert fit(train, space, num_samples=40, seed=1, **OBJECTIVE).importances().shares["model/depth"] > 0.3
 
 
-def test_equal_values_are_explained_by_nothing() -> None:
+def test_equal_values_are_explained_by_nothing():
     found = fit(lambda config: {"loss": 1}, {"x": grid_search([1, 2, 3, 4])}, **OBJECTIVE).importances()
     assert found.shares == {"x": 0}
 
 
-def test_importances_need_trials_and_a_parameter() -> None:
+def test_importances_need_trials_and_a_parameter():
     few = fit(lambda config: {"loss": config["a"]}, {"a": uniform(0, 1)}, num_samples=2, **OBJECTIVE)
     with pytest.raises(ValueError, match="need at least 3 trials with a finite objective; this run has 2"):
         few.importances()
@@ -70,9 +68,9 @@ def test_importances_need_trials_and_a_parameter() -> None:
         plots.get_param_importances(RunHistory(few), metric="size")
 
 
-def test_the_page_has_importances_for_each_objective() -> None:
+def test_the_page_has_importances_for_each_objective():
     space = {"a": uniform(0, 1), "b": uniform(0, 1)}
-    both: Any = {"metric": ["one", "two"], "mode": ["min", "max"]}
+    both = {"metric": ["one", "two"], "mode": ["min", "max"]}
     grid = fit(lambda config: {"one": config["a"], "two": config["b"]}, space, num_samples=30, seed=1, **both)
     found = describe_importances(RunHistory(run_path()))
     assert {name: next(iter(each["shares"])) for name, each in found.items()} == {"one": "a", "two": "b"}
@@ -80,7 +78,7 @@ def test_the_page_has_importances_for_each_objective() -> None:
     assert list(grid.importances("two", "max").shares) == ["b", "a"]
 
 
-def test_importances_are_a_table() -> None:
+def test_importances_are_a_table():
     space = {"a": uniform(0, 1), "long": uniform(0, 1)}
     found = fit(lambda config: {"loss": config["a"]}, space, num_samples=30, seed=1, **OBJECTIVE).importances()
     first, second, note = str(found).splitlines()

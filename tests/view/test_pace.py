@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import make_trial, run_trial
@@ -11,7 +10,6 @@ from kit import make_trial, run_trial
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
 from minitune.output.live_reporter import default_reporter
 from minitune.output.reporters import RunInfo
@@ -24,7 +22,7 @@ from minitune.view.pace import (
 )
 
 
-def reporting(number: int, began_s: float, reports: int, each_s: float, attempt: int = 1) -> Trial:
+def reporting(number, began_s, reports, each_s, attempt=1):
     """A running trial that has reported so often, after this pause each time."""
     trial = make_trial(number)
     for _ in range(attempt):
@@ -41,7 +39,7 @@ def reporting(number: int, began_s: float, reports: int, each_s: float, attempt:
     return trial
 
 
-def test_the_time_of_a_trial_goes_on_between_its_reports() -> None:
+def test_the_time_of_a_trial_goes_on_between_its_reports():
     trial = reporting(0, 1000.0, 3, 2.0)
     pace = pace_of(trial)
     assert pace.worked_s(1006.0) == 6
@@ -50,7 +48,7 @@ def test_the_time_of_a_trial_goes_on_between_its_reports() -> None:
     assert pace_of(reporting(0, 1000.0, 0, 2.0)).worked_s(1004.5) == 4.5, "before its first report, too"
 
 
-def test_a_trial_that_was_resumed_keeps_the_time_that_it_had_worked() -> None:
+def test_a_trial_that_was_resumed_keeps_the_time_that_it_had_worked():
     trial = reporting(0, 2000.0, 3, 2.0, attempt=2)
     trial.progress.metrics["timestamp"] = 1006  # of the worker before
     assert pace_of(trial).worked_s(2000.0) == 6
@@ -58,7 +56,7 @@ def test_a_trial_that_was_resumed_keeps_the_time_that_it_had_worked() -> None:
     assert pace_of(trial).quiet_s(2004.0) == 4
 
 
-def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
+def view_of(trials, at_s):
     """What a terminal and a notebook show at this time, in a run that began at 1000."""
     now = VirtualClock()
     now.sleep(at_s - now.time())
@@ -72,7 +70,7 @@ def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("budget_s", "left"), [(30.0, "20 s"), (9000.0, "4 min 36 s")])
-def test_a_time_budget_limits_what_is_left(budget_s: float, left: str) -> None:
+def test_a_time_budget_limits_what_is_left(budget_s, left):
     now = VirtualClock()
     now.sleep(1010.0 - now.time())
     with clock.use(now):
@@ -85,7 +83,7 @@ def test_a_time_budget_limits_what_is_left(budget_s: float, left: str) -> None:
         assert f"about {left} to go" in render(reporter._snapshot(trials), 160, 40)[1]
 
 
-def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
+def test_a_resumed_run_has_the_rate_of_its_own_trials():
     trials = [reporting(number, 1000.0, 4, 0.5) for number in range(3)]
     for trial in trials:
         trial.move(Transition.STOP)
@@ -99,7 +97,7 @@ def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
         assert "3/4 trials, 6 per min" in render(reporter._snapshot(trials), 160, 40)[1]
 
 
-def test_a_terminal_and_a_notebook_show_the_time_by_the_clock() -> None:
+def test_a_terminal_and_a_notebook_show_the_time_by_the_clock():
     trials = [reporting(0, 1000.0, 4, 0.5), reporting(1, 1000.0, 0, 0)]
     assert not any("ago" in text for text in view_of(trials, 1004.9)), "it reports often"
     assert all("3 s ago" in text for text in view_of(trials[:1], 1005.0))
@@ -123,9 +121,7 @@ def test_a_terminal_and_a_notebook_show_the_time_by_the_clock() -> None:
         (4, 4, [], 0.0),
     ],
 )
-def test_a_running_trial_counts_by_its_part(
-    ended: int, total: int | None, parts: list[float | None], rest_s: float | None
-) -> None:
+def test_a_running_trial_counts_by_its_part(ended, total, parts, rest_s):
     trials = [make_trial(number) for number in range(ended)]
     for trial in trials:
         trial.move(Transition.STOP)
@@ -151,7 +147,7 @@ def test_a_running_trial_counts_by_its_part(
         ({"time_total_s": 8, "training_iteration": None}, 0.25),
     ],
 )
-def test_a_limit_of_a_growing_number_tells_the_part_that_is_done(criterion: dict[str, Any], part: float) -> None:
+def test_a_limit_of_a_growing_number_tells_the_part_that_is_done(criterion, part):
     trial = reporting(0, 1000.0, 4, 0.5)
     trial.stopping_criterion = criterion
     done = make_trial(1)
@@ -159,13 +155,13 @@ def test_a_limit_of_a_growing_number_tells_the_part_that_is_done(criterion: dict
     assert rest_of_run_s([trial, done], 10.0, 4) == pytest.approx((4 - 1 - part) * 10 / (1 + part))
 
 
-def test_a_trial_with_a_limit_and_without_a_report_has_done_nothing() -> None:
+def test_a_trial_with_a_limit_and_without_a_report_has_done_nothing():
     trial = reporting(0, 1000.0, 0, 0)
     trial.stopping_criterion = {"training_iteration": 10}
     assert rest_of_run_s([trial], 10.0, 4) is None
 
 
-def test_trials_that_had_ended_before_took_none_of_the_time() -> None:
+def test_trials_that_had_ended_before_took_none_of_the_time():
     trials = [make_trial(number) for number in range(4)]
     for trial, how in zip(trials, (Transition.STOP, Transition.STOP, Transition.STOP, None), strict=True):
         if how is not None:
@@ -178,24 +174,24 @@ def test_trials_that_had_ended_before_took_none_of_the_time() -> None:
     assert rest_of_run_s(trials, 30.0, None) is None
 
 
-def test_the_time_of_a_trial_that_does_not_run_stands_still() -> None:
+def test_the_time_of_a_trial_that_does_not_run_stands_still():
     trial = reporting(0, 1000.0, 4, 0.5)
     trial.move(Transition.STOP)
     pace = pace_of(trial)
     assert (pace.worked_s(9999.0), pace.quiet_s(9999.0)) == (2.0, None)
 
 
-def test_a_clock_that_goes_back_takes_no_time_away() -> None:
+def test_a_clock_that_goes_back_takes_no_time_away():
     pace = pace_of(reporting(0, 1000.0, 4, 0.5))
     assert (pace.worked_s(900.0), pace.quiet_s(900.0)) == (0.0, 0.0)
 
 
-def test_a_run_that_goes_on_has_worked_until_now_and_any_other_until_its_last_record() -> None:
+def test_a_run_that_goes_on_has_worked_until_now_and_any_other_until_its_last_record():
     now = VirtualClock(1040.0)
     trials = [reporting(0, 1000.0, 4, 0.5), make_trial(1)]
     trials[1].move(Transition.STOP)
     driver = SimpleNamespace(opened_s=1030.0, earlier_s=7.0, ended_before=[], time_budget_s=None)
-    run: Any = SimpleNamespace(trials=trials, total_samples=2, driver=driver, updated_s=1020.0, worked_s=12.0)
+    run = SimpleNamespace(trials=trials, total_samples=2, driver=driver, updated_s=1020.0, worked_s=12.0)
     with clock.use(now):
         assert times_of(run, Standing("killed", "")) == RunTimes(1020.0, 12.0, None)
         going_on = times_of(run, Standing("running", ""))

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kit import SavedCounter, fit, make_trial, resume, run_trial, virtual_executor
 
 import minitune as tune
-from minitune import ResultGrid, grid_search, report, uniform
+from minitune import grid_search, report, uniform
 from minitune.base import clock
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Repeat, Trial
+from minitune.experiment.trial import Repeat
 from minitune.schedulers import (
     ASHAScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    TrialScheduler,
 )
 from minitune.view.remarks import closing_remarks, opening_remarks, remark_on_luck_of
 
-OBJECTIVE: dict[str, Any] = {"metric": "loss", "mode": "min"}
+OBJECTIVE = {"metric": "loss", "mode": "min"}
 
 
 @pytest.fixture
-def remarks_of(capsys: pytest.CaptureFixture[str]) -> Any:
+def remarks_of(capsys):
     """Runs, and returns the remarks; those at the start of a run are left out."""
 
-    def remarks_of(trainable: Any, space: Any, **settings: Any) -> list[str]:
-        grid: ResultGrid = fit(trainable, space, verbose=1, **settings)
+    def remarks_of(trainable, space, **settings):
+        grid = fit(trainable, space, verbose=1, **settings)
         assert len(grid)
-        _, _, end = capsys.readouterr().out.partition("Total run time")
+        _, _, end = capsys.readouterr().out.partition("Results: ")
         return end.splitlines()[1:]
 
     return remarks_of
 
 
-def slow(config: dict[str, Any]) -> None:
+def slow(config):
     for _ in range(20):
         clock.current.sleep(0.5)
         report({"loss": config["x"]})
@@ -54,10 +52,8 @@ def slow(config: dict[str, Any]) -> None:
         (ASHAScheduler(time_attr="time_total_s", grace_period=60), "ASHA decided nothing: its first turn"),
     ],
 )
-def test_a_scheduler_that_never_had_a_turn_names_its_unit(
-    scheduler: TrialScheduler, start: str, remarks_of: Any
-) -> None:
-    settings: dict[str, Any] = {"num_samples": 3, "executor": virtual_executor(), **OBJECTIVE}
+def test_a_scheduler_that_never_had_a_turn_names_its_unit(scheduler, start, remarks_of):
+    settings = {"num_samples": 3, "executor": virtual_executor(), **OBJECTIVE}
     (remark,) = remarks_of(slow, {"x": uniform(0, 1)}, scheduler=scheduler, **settings)
     assert remark == (
         f"hint: {start} is at time_total_s=60, and no trial got beyond 10 "
@@ -75,15 +71,15 @@ def test_a_scheduler_that_never_had_a_turn_names_its_unit(
         None,
     ],
 )
-def test_a_scheduler_that_had_a_turn_needs_no_remark(scheduler: TrialScheduler | None, remarks_of: Any) -> None:
-    settings: dict[str, Any] = {"num_samples": 3, "executor": virtual_executor(), **OBJECTIVE}
+def test_a_scheduler_that_had_a_turn_needs_no_remark(scheduler, remarks_of):
+    settings = {"num_samples": 3, "executor": virtual_executor(), **OBJECTIVE}
     assert remarks_of(slow, {"x": uniform(0, 1)}, scheduler=scheduler, **settings) == []
 
 
 # -- at the start ------------------------------------------------------------------------------------------------------
 
 
-def hints_of(capsys: pytest.CaptureFixture[str], space: Any, **settings: Any) -> list[str]:
+def hints_of(capsys, space, **settings):
     """The remarks at the start of a run."""
     settings = {"metric": "score", "mode": "max", "num_samples": 2, **settings}
     fit(lambda config: {settings["metric"] or "score": 0.5}, space, verbose=1, **settings)
@@ -113,30 +109,28 @@ CONSTANTS = "hint: the search space has only constants: "
         ({"one": [1], "clip": {"min": 0, "max": 1, "norm": 2}, "text": "ab", "empty": {}, "none": None}, []),
     ],
 )
-def test_constants_that_look_like_domains_are_told(
-    space: Any, hints: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_constants_that_look_like_domains_are_told(space, hints, capsys):
     assert hints_of(capsys, space) == hints
 
 
 class Array:
     """An array of numpy, as far as it is looked at."""
 
-    def __init__(self, values: list[Any], dimensions: int = 1, error: BaseException | None = None):
+    def __init__(self, values, dimensions=1, error=None):
         self.values = values
         self.shape = (len(values),) * dimensions
         self.error = error
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.values)
 
-    def tolist(self) -> list[Any]:
+    def tolist(self):
         if self.error is not None:
             raise self.error
         return self.values
 
 
-def test_a_large_array_is_not_copied() -> None:
+def test_a_large_array_is_not_copied():
     for array in (Array(list(range(101)), error=KeyboardInterrupt()), Array([1], 2, error=KeyboardInterrupt())):
         assert list(opening_remarks({"lr": array}, 1)) == []
 
@@ -145,7 +139,7 @@ def test_a_large_array_is_not_copied() -> None:
     ("function", "is_told"),
     [(lambda: 1, True), (lambda config: 1, True), (lambda one, two: 1, False), (len, False), (slow, False)],
 )
-def test_a_lambda_that_may_be_meant_for_sample_from_is_told(function: Any, is_told: bool) -> None:
+def test_a_lambda_that_may_be_meant_for_sample_from_is_told(function, is_told):
     found = list(opening_remarks({"a": {"b": function}}, 2))
     assert [
         remark.startswith("hint: 'a/b' is a lambda, and each trial gets the lambda itself") for remark in found
@@ -153,9 +147,7 @@ def test_a_lambda_that_may_be_meant_for_sample_from_is_told(function: Any, is_to
 
 
 @pytest.mark.parametrize(("name", "is_told"), [("momentun", True), ("momentum", False), ("rate", False)])
-def test_a_mutation_with_nearly_the_name_of_a_constant_is_told(
-    name: str, is_told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_mutation_with_nearly_the_name_of_a_constant_is_told(name, is_told, caplog):
     scheduler = PopulationBasedTraining(hyperparam_mutations={name: [0.8, 0.9]})
     fit(slow, {"x": 1, "momentum": 0.9}, scheduler=scheduler, executor=virtual_executor(), **OBJECTIVE)
     assert (
@@ -171,23 +163,23 @@ def test_a_mutation_with_nearly_the_name_of_a_constant_is_told(
 # -- in general --------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_cut_has_no_remarks(remarks_of: Any) -> None:
+def test_a_run_that_was_cut_has_no_remarks(remarks_of):
     class AfterThree(tune.Stopper):
         seen = 0
 
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        def __call__(self, trial_id, result):
             self.seen += 1
             return False
 
-        def stop_all(self) -> bool:
+        def stop_all(self):
             return self.seen >= 3
 
-    settings: dict[str, Any] = {"stop": AfterThree(), "scheduler": MedianStoppingRule(), "metric": "n", "mode": "max"}
+    settings = {"stop": AfterThree(), "scheduler": MedianStoppingRule(), "metric": "n", "mode": "max"}
     assert remarks_of(SavedCounter, {"i": uniform(0, 1)}, **settings) == []
 
 
-def test_a_resumed_run_does_not_repeat_the_remarks_of_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_a_resumed_run_does_not_repeat_the_remarks_of_its_beginning(capsys):
+    def fails(config):
         raise ValueError("on purpose")
 
     fit(fails, {"x": uniform(0, 1)}, verbose=1)
@@ -197,7 +189,7 @@ def test_a_resumed_run_does_not_repeat_the_remarks_of_its_beginning(capsys: pyte
 
 
 # -- each remark by itself ---------------------------------------------------------------------------------------------
-def trial_of(number: int, *losses: float, how: Any = Transition.STOP) -> Trial:
+def trial_of(number, *losses, how=Transition.STOP):
     trial = run_trial(make_trial(number, config={"x": number}, evaluated_params={"x": number}))
     for step, loss in enumerate(losses, 1):
         trial.record_result({"loss": loss, "training_iteration": step, "time_total_s": 2.0 * step})
@@ -206,12 +198,12 @@ def trial_of(number: int, *losses: float, how: Any = Transition.STOP) -> Trial:
     return trial
 
 
-def at_end(trials: list[Trial], scheduler: Any = None, *, is_cut: bool = False, end_reason: str = "") -> list[str]:
-    search: Any = SimpleNamespace(end_reason=end_reason)
+def at_end(trials, scheduler=None, *, is_cut=False, end_reason=""):
+    search = SimpleNamespace(end_reason=end_reason)
     return list(closing_remarks(trials, scheduler or timed(None, None), search, is_cut=is_cut))
 
 
-def timed(time_attr: str | None, first_turn: float | None) -> Any:
+def timed(time_attr, first_turn):
     return SimpleNamespace(time_attr=time_attr, first_turn=first_turn, short_name="Sched")
 
 
@@ -227,16 +219,14 @@ def timed(time_attr: str | None, first_turn: float | None) -> Any:
         ("training_iteration", None, 3, None),
     ],
 )
-def test_a_scheduler_without_a_turn_is_told_with_the_time_that_trials_reached(
-    time_attr: str | None, first: float | None, reports: int, text: str | None
-) -> None:
+def test_a_scheduler_without_a_turn_is_told_with_the_time_that_trials_reached(time_attr, first, reports, text):
     trials = [trial_of(0, 1.0), trial_of(1, *[1.0] * reports)]
     remarks = at_end(trials, timed(time_attr, first))
     assert len(remarks) == (text is not None)
     assert text is None or text in remarks[0]
 
 
-def test_a_run_that_was_cut_or_is_empty_tells_only_why_its_search_has_ended() -> None:
+def test_a_run_that_was_cut_or_is_empty_tells_only_why_its_search_has_ended():
     silent = [trial_of(0), trial_of(1)]
     (remark,) = at_end(silent)
     assert remark.startswith("hint: no trial has reported a result: call report(")
@@ -247,9 +237,9 @@ def test_a_run_that_was_cut_or_is_empty_tells_only_why_its_search_has_ended() ->
 
 
 def test_a_lucky_value_is_told_after_a_run_of_ten_seconds_that_confirmed_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[Any] = []
+    monkeypatch,
+):
+    asked = []
     monkeypatch.setattr("minitune.search.estimate.estimates", lambda *goal: asked.append(goal[1:]) or ["found"])
     monkeypatch.setattr("minitune.search.estimate.remark_on_luck", lambda found, mode: f"{found[0]} {mode}")
     trials = [trial_of(0, 1.0)]
@@ -292,7 +282,7 @@ def test_a_lucky_value_is_told_after_a_run_of_ten_seconds_that_confirmed_nothing
         ({1, 2}, None),
     ],
 )
-def test_a_constant_that_lists_values_looks_like_a_domain(value: Any, kind: str | None) -> None:
+def test_a_constant_that_lists_values_looks_like_a_domain(value, kind):
     remarks = list(opening_remarks({"deep": {"lr": value}}, 1))
     assert [f"'deep/lr' is {kind}, and each trial gets all of it" in remark for remark in remarks] == [True] * (
         kind is not None
@@ -312,7 +302,7 @@ def test_a_constant_that_lists_values_looks_like_a_domain(value: Any, kind: str 
         (grid_search([1]), 1, False),
     ],
 )
-def test_a_single_draw_from_a_space_is_told(domain: Any, samples: int, is_told: bool) -> None:
+def test_a_single_draw_from_a_space_is_told(domain, samples, is_told):
     found = list(opening_remarks({"x": domain}, samples))
     assert [remark.startswith("hint: one configuration is drawn from the search space") for remark in found] == (
         [True] * is_told

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import UserDict
-from typing import Any
 
 import pytest
 from kit import make_trial, run_trial
@@ -12,10 +11,9 @@ from minitune.error import trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Repeat, Trial, Usage
+from minitune.experiment.trial import Repeat, Usage
 from minitune.view.rows import (
     TrialRow,
-    columns,
     ended,
     fact_field,
     facts_of_trial,
@@ -23,19 +21,16 @@ from minitune.view.rows import (
     last_line,
     metric_columns,
     metrics_of,
-    parameter_names,
     row_of,
     shown_metric,
     shown_metrics,
     table_of,
-    trials_table,
-    values_text,
 )
 
 LOSS = Goal("loss", "min")
 
 
-def trial_of(number: int = 0, *results: dict[str, Any], params: Any = (), how: Transition | None = None) -> Trial:
+def trial_of(number=0, *results, params=(), how=None):
     params = dict(params)
     trial = run_trial(make_trial(number, config=dict(params), evaluated_params=dict(params)))
     for step, result in enumerate(results, 1):
@@ -57,9 +52,7 @@ def trial_of(number: int = 0, *results: dict[str, Any], params: Any = (), how: T
         (EndKind.MAX_T, {"scheduler": "ASHA"}, 2, "finished"),
     ],
 )
-def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(
-    kind: EndKind | None, facts: dict[str, Any], reports: int, text: str
-) -> None:
+def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(kind, facts, reports, text):
     trial = trial_of(0, *[{"loss": 1.0}] * reports, how=Transition.STOP)
     trial.ending = None if kind is None else Ending.of(kind, **facts)
     row = row_of(trial, ())
@@ -68,7 +61,7 @@ def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(
     assert facts_of_trial(trial, LOSS, ())["ended"] == text
 
 
-def test_a_trial_that_goes_on_has_not_ended() -> None:
+def test_a_trial_that_goes_on_has_not_ended():
     trial = trial_of(3, {"loss": 1.0})
     assert (ended(trial), row_of(trial, ()).is_running) == ("running", True)
     assert facts_of_trial(trial, LOSS, ())["ended"] is None
@@ -77,7 +70,7 @@ def test_a_trial_that_goes_on_has_not_ended() -> None:
     assert facts_of_trial(trial, LOSS, ())["ended"] == "failed"
 
 
-def test_a_row_has_what_was_asked_for_and_is_there() -> None:
+def test_a_row_has_what_was_asked_for_and_is_there():
     trial = trial_of(5, {"loss": 1.0, "deep": {"x": 2}}, params={"lr": 0.1, "none": None})
     trial.repeats = Repeat("t0002", "loss", "min")
     row = row_of(trial, ("deep/x", "missing", "loss"))
@@ -88,7 +81,7 @@ def test_a_row_has_what_was_asked_for_and_is_there() -> None:
     assert (row.error, row.repeats) == ("", "t0002")
 
 
-def test_the_error_of_a_trial_is_one_line_of_limited_length() -> None:
+def test_the_error_of_a_trial_is_one_line_of_limited_length():
     trial = trial_of(0, how=Transition.FAIL)
     assert last_line(trial) == ""
     trial.error = trial_error_of_text("ValueError:  a \t b")
@@ -99,7 +92,7 @@ def test_the_error_of_a_trial_is_one_line_of_limited_length() -> None:
     assert len(last_line(trial)) == 300
 
 
-def test_facts_for_programs_are_whole_and_their_own_names_come_first() -> None:
+def test_facts_for_programs_are_whole_and_their_own_names_come_first():
     trial = trial_of(
         4, {"loss": 1 / 3, "trial": "mine", "status": "mine", "deep": {"x": 2}}, params={"lr": 0.1}, how=Transition.STOP
     )
@@ -119,7 +112,7 @@ def test_facts_for_programs_are_whole_and_their_own_names_come_first() -> None:
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------
-def test_the_last_number_of_a_metric_stands_for_one_that_the_last_report_lacks() -> None:
+def test_the_last_number_of_a_metric_stands_for_one_that_the_last_report_lacks():
     trial = trial_of(0, {"loss": 1.0, "acc": 2}, {"loss": 3.0})
     assert (shown_metric(trial, "loss"), shown_metric(trial, "acc"), shown_metric(trial, "x")) == (3.0, 2, None)
     assert shown_metrics(trial, Goal("acc", "max")) == {"acc": 2, "loss": 3.0}
@@ -129,7 +122,7 @@ def test_the_last_number_of_a_metric_stands_for_one_that_the_last_report_lacks()
     assert shown_metrics(odd, LOSS) == {"loss": None, "b/c": "text"}
 
 
-def test_metrics_are_found_in_the_first_twenty_trials_with_a_report() -> None:
+def test_metrics_are_found_in_the_first_twenty_trials_with_a_report():
     waiting = [make_trial(number) for number in range(30)]
     reported = [trial_of(number, {f"m{number}": 1, "text": "t", "flag": True}) for number in range(25)]
     every = [f"m{number}" for number in range(20)]
@@ -150,9 +143,7 @@ def test_metrics_are_found_in_the_first_twenty_trials_with_a_report() -> None:
         (Goal.of(["c", "a"], ["min", "max"]), 3, ["c", "a", "b"]),
     ],
 )
-def test_the_columns_of_metrics_are_objectives_then_others_then_the_usual_ones(
-    goal: Goal, most: int, names: list[str]
-) -> None:
+def test_the_columns_of_metrics_are_objectives_then_others_then_the_usual_ones(goal, most, names):
     trial = trial_of(0, {"a": 1, "b": 2, "c": 3, "mean_loss": 4})
     usual = {"mean_loss": "loss", "time_total_s": "time"}
     found = metric_columns([trial], goal, most, usual)
@@ -160,80 +151,29 @@ def test_the_columns_of_metrics_are_objectives_then_others_then_the_usual_ones(
     assert (found["mean_loss"], found[names[0]]) == ("loss", names[0])
 
 
-def test_values_are_a_line_of_at_most_twenty() -> None:
-    assert values_text({}) == ""
-    assert values_text({"lr": 1 / 3, "act": "relu", "a\nb": None}) == "lr=0.333333, act='relu', a b=None"
-    assert values_text({"x": "y" * 30}, 10).startswith("x=")
-    assert len(values_text({"x": "y" * 30}, 10)) == 12
-    assert values_text({f"p{number}": number for number in range(21)}).endswith(", p19=19")
-
-
 # -- tables ------------------------------------------------------------------------------------------------------------
-def headers(table: Any) -> list[str]:
+def headers(table):
     return [column.header for column in table.columns]
 
 
-def row(number: int = 0, **facts: Any) -> TrialRow:
+def row(number=0, **facts):
     return TrialRow(name=f"train_{number}", number=number, trial_id=f"t{number}", state="running", **facts)
 
 
-def test_a_table_has_a_column_for_each_fact_that_any_trial_has() -> None:
-    rows = [row(0, params={"lr": 1}, metrics={"loss": 1}), row(1, params={"b": None}, metrics={"acc": 2})]
-    params = {"b": "B", "lr": "rate", "none": "none"}
-    metrics = {"acc": "accuracy", "loss": "loss", "none": "none"}
-    table = columns(rows, LOSS, params, metrics)
-    assert headers(table) == ["Trial name", "status", "B", "rate", "accuracy", "loss"]
-    assert [column.texts[1:] for column in table.columns[2:]] == [["", "None"], ["1", ""], ["", "2"], ["1", ""]]
-
-
-@pytest.mark.parametrize(
-    ("goal", "kept"),
-    [
-        (Goal("acc", "max"), ["Trial name", "acc", "status", "lr", "iter", "loss", "total time (s)"]),
-        (Goal(), ["Trial name", "loss", "status", "lr", "iter", "acc", "total time (s)"]),
-        (
-            Goal.of(["loss", "acc"], ["min", "max"]),
-            ["Trial name", "loss", "acc", "status", "lr", "iter", "total time (s)"],
-        ),
-    ],
-)
-def test_a_narrow_table_keeps_objective_status_and_parameters_longest(goal: Goal, kept: list[str]) -> None:
-    values = {"loss": 1, "acc": 2, "training_iteration": 3, "time_total_s": 4}
-    metrics = {"loss": "loss", "acc": "acc", "training_iteration": "iter", "time_total_s": "total time (s)"}
-    table = columns([row(params={"lr": 1}, metrics=values)], goal, {"lr": "lr"}, metrics)
-    assert [headers(table)[position] for position in table.ranking] == kept
-
-
-def test_cells_have_their_lengths_and_metrics_a_least_width() -> None:
-    long = "x" * 50
-    rows = [TrialRow(name=long, params={"p": long}, metrics={"loss": long, "training_iteration": 1})]
-    metrics = {"loss": "loss", "training_iteration": "iter"}
-    table = columns(rows, LOSS, {"p": "p"}, metrics, cell=16, least=60)
-    widths = {column.header: column.width for column in table.columns}
-    assert widths == {"Trial name": 50, "status": 6, "p": 16, "loss": 60, "iter": 4}, "counters keep no room"
-
-
-def test_without_a_choice_a_table_has_all_searched_parameters_in_order() -> None:
-    trials = [trial_of(0, params={"b": 1, "a": 2}), trial_of(1, params={"c": 3})]
-    assert parameter_names(trials) == ["a", "b", "c"]
-    assert headers(trials_table(trials, LOSS, {}, {}))[2:] == ["a", "b", "c"]
-    assert headers(trials_table(trials, LOSS, {"c": "C"}, {}))[2:] == ["C"]
-
-
-def test_metrics_that_cannot_be_looked_at_are_none() -> None:
+def test_metrics_that_cannot_be_looked_at_are_none():
     class Odd(UserDict):  # type: ignore[type-arg]
-        def items(self) -> Any:
+        def items(self):
             raise RuntimeError("odd")
 
-    deep: dict[str, Any] = {}
+    deep = {}
     deep["again"] = deep
     for value in (Odd(a=1), deep):
         assert metrics_of({"a": value}) == {}
     assert metrics_of({"a": {"b": 1}, "pid": 3, "config": {"x": 1}, "done": True}) == {"a/b": 1}
 
 
-def test_a_table_of_facts_has_the_columns_with_a_value() -> None:
-    facts: list[dict[str, Any]] = [
+def test_a_table_of_facts_has_the_columns_with_a_value():
+    facts = [
         {"status": "failed", "loss": 1, "config/x": None, "none": None},
         {"status": "finished", "config/y": "z" * 60, "none": None},
     ]

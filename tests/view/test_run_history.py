@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -34,14 +33,14 @@ from minitune.visualization.page import RunData
 OBJECTIVE = {"metric": "score", "mode": "max"}
 
 
-def curve(config: dict[str, Any]) -> None:
+def curve(config):
     for step in range(4):
         report({"score": config["i"] * (step + 1)})
         if config["i"] == 3:
             raise ValueError("no luck")
 
 
-def test_a_history_has_parameters_curves_and_ends() -> None:
+def test_a_history_has_parameters_curves_and_ends():
     scheduler = AsyncHyperBandScheduler(grace_period=2, max_t=4, reduction_factor=2)
     grid = fit(curve, {"i": grid_search([3, 2, 1]), "c": 7}, scheduler=scheduler, **OBJECTIVE)
 
@@ -58,8 +57,8 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert [trial.number for trial in history.scored(history.metric)] == [1, 2]
 
 
-def test_the_curve_of_a_long_trial_has_all_its_results() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_curve_of_a_long_trial_has_all_its_results():
+    def train(config):
         for step in range(40):
             report({"score": math.inf if step == 7 else config["i"] + step})
 
@@ -73,8 +72,8 @@ def test_the_curve_of_a_long_trial_has_all_its_results() -> None:
     assert second.value == 41
 
 
-def test_the_decisions_on_a_trial_that_has_ended_are_all_there() -> None:
-    def every_other(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+def test_the_decisions_on_a_trial_that_has_ended_are_all_there():
+    def every_other(context, trial, result):
         number = result["training_iteration"]
         return Decision("CONTINUE", f"reason {number}") if number % 2 else "CONTINUE"
 
@@ -86,13 +85,13 @@ def test_the_decisions_on_a_trial_that_has_ended_are_all_there() -> None:
     assert len(trial.steps) == 300
 
 
-def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch):
     path = fit(curve, {"i": grid_search([1])}, **OBJECTIVE).experiment_path
     journal = Path(path, "journal")
     *begin, end = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(begin))
 
-    def end_the_run(lock: object) -> None:
+    def end_the_run(lock):
         """The driver writes its last record and releases the lock, after the others were read."""
         journal.write_bytes(b"".join([*begin, end]))
 
@@ -100,8 +99,8 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch:
     assert RunHistory(path).state.name == "finished"
 
 
-def test_times_of_work_follow_the_clock_of_the_run() -> None:
-    def slow(config: dict[str, Any]) -> None:
+def test_times_of_work_follow_the_clock_of_the_run():
+    def slow(config):
         clock.current.sleep(config["i"])
         report({"score": 1})
 
@@ -113,8 +112,8 @@ def test_times_of_work_follow_the_clock_of_the_run() -> None:
     assert history.first_s == begin < middle <= next_begin < end
 
 
-def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
-    def forgetful(config: dict[str, Any]) -> None:
+def test_a_result_that_a_later_attempt_repeats_counts_once():
+    def forgetful(config):
         """Saves its first step alone, and fails after its second one."""
         if (begin := restored_state()) == 0:
             report_state(1, {"score": 1, "other": 5})
@@ -128,8 +127,8 @@ def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
     assert len(trial.spans) == 2
 
 
-def test_values_that_no_axis_can_show_are_texts_or_missing() -> None:
-    def odd(config: dict[str, Any]) -> None:
+def test_values_that_no_axis_can_show_are_texts_or_missing():
+    def odd(config):
         report({"score": math.nan if config["i"] else 1})
 
     space = {"i": grid_search([0, 1]), "f": choice([print]), "g": sample_from(lambda config: [config["i"]])}
@@ -141,7 +140,7 @@ def test_values_that_no_axis_can_show_are_texts_or_missing() -> None:
     assert isinstance(first.params["g"], str)
 
 
-def test_a_killed_run_shows_its_results() -> None:
+def test_a_killed_run_shows_its_results():
     fit(report_n(3, score=1), {"i": grid_search([0, 1])}, max_concurrent_trials=1, **OBJECTIVE)
     journal = next(run_path().glob("*journal*"))
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -158,8 +157,8 @@ def test_a_killed_run_shows_its_results() -> None:
     assert len(second.spans) == 1
 
 
-def test_the_worker_of_a_killed_driver_ended_with_its_last_result() -> None:
-    def waits(config: dict[str, Any]) -> None:
+def test_the_worker_of_a_killed_driver_ended_with_its_last_result():
+    def waits(config):
         for step in range(restored_state(), 3):
             clock.current.sleep(10)
             report_state(step + 1, {"score": step})
@@ -178,12 +177,12 @@ def test_the_worker_of_a_killed_driver_ended_with_its_last_result() -> None:
     assert [(begin, end) for begin, end in trial.spans] == [(1e9, 1e9 + 20), (2e9, 2e9 + 10)]
 
 
-def test_parameters_that_a_scheduler_changes_count_as_those_of_the_space() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_parameters_that_a_scheduler_changes_count_as_those_of_the_space():
+    def train(config):
         for step in range(restored_state(), 3):
             report_state(step + 1, {"score": config["lr"]})
 
-    def change(context: Any, trial: Any, result: dict[str, Any]) -> str:
+    def change(context, trial, result):
         if trial.attempt.number > 1:
             return "CONTINUE"
         trial.set_config({**trial.config, "lr": 2})
@@ -195,7 +194,7 @@ def test_parameters_that_a_scheduler_changes_count_as_those_of_the_space() -> No
     assert [trial.params for trial in history.trials] == [{"i": 0, "lr": 2}, {"i": 1, "lr": 2}]
 
 
-def test_a_parameter_that_a_trial_lacks_is_missing() -> None:
+def test_a_parameter_that_a_trial_lacks_is_missing():
     space = {"opt": grid_search([{"name": "sgd", "momentum": choice([0.9])}, {"name": "adam"}])}
     history = RunHistory(fit(report_n(1, score=1), space, **OBJECTIVE))
     first, second = history.trials
@@ -204,18 +203,18 @@ def test_a_parameter_that_a_trial_lacks_is_missing() -> None:
     assert set(history.params) == first.params.keys() | second.params.keys()
 
 
-def test_a_metric_with_mode_obs_is_no_objective() -> None:
+def test_a_metric_with_mode_obs_is_no_objective():
     modes = {"metric": ["time", "score", "size"], "mode": ["obs", "max", "min"]}
     history = RunHistory(fit(report_n(1, time=1, score=2, size=3), **modes))
     assert (history.metric, history.mode) == ("score", "max")
     assert history.objectives == {"score": "max", "size": "min"}
 
 
-def test_the_end_of_a_run_changes_how_its_trials_are_described() -> None:
-    seen: list[RunHistory] = []
+def test_the_end_of_a_run_changes_how_its_trials_are_described():
+    seen = []
 
     class Look(Callback):
-        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        def on_trial_complete(self, iteration, trials, trial, **info):
             if trial.number == 1:
                 seen.append(RunHistory(run_path()))
                 seen[0].take_changed()
@@ -228,12 +227,12 @@ def test_the_end_of_a_run_changes_how_its_trials_are_described() -> None:
     assert [trial.number for trial in history.take_changed()] == [0, 1, 2]
 
 
-def test_the_curves_of_very_many_metrics_are_left_out() -> None:
+def test_the_curves_of_very_many_metrics_are_left_out():
     (trial,) = RunHistory(fit(report_n(1, score=1, **{f"m{n}": n for n in range(90)}), **OBJECTIVE)).trials
     assert list(trial.others) == ["n", *(f"m{n}" for n in range(METRICS_KEPT - 1))]
 
 
-def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -> None:
+def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path):
     fit(report_n(1, loss=1))
 
     with pytest.raises(ValueError, match=r"has no metric; pass --metric, in Python metric=: one of .*loss"):
@@ -249,13 +248,13 @@ def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -
         RunHistory(3)
 
 
-def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
-    histories: list[RunHistory] = []
-    seen: list[list[int]] = []
-    origins: set[float] = set()
+def test_a_history_that_is_read_on_names_the_trials_that_have_changed():
+    histories = []
+    seen = []
+    origins = set()
 
     class Look(Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+        def on_trial_result(self, iteration, trials, trial, result, **info):
             if not histories:
                 histories.append(RunHistory(run_path()))
             histories[0].read_new()
@@ -279,8 +278,8 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
     assert origins == {whole.first_s}, "times on the page are counted from there, also before a trial has ended"
 
 
-def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial():
+    def train(config):
         begun = restored_state()
         for step in range(begun, 4):
             metrics = {"score": step, "eval": {"acc": step / 10}, "note": "text"}
@@ -302,11 +301,11 @@ def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial() -> N
     assert data == {"at": None, "values": {"eval/acc": [0, 0.1, 0.2, 0.3], "late": [None, None, None, 5]}}
 
 
-def test_a_large_run_has_fewer_values_of_other_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_run_has_fewer_values_of_other_metrics(monkeypatch):
     monkeypatch.setattr(page, "_MOST_VALUES", 5)
     monkeypatch.setattr(page, "_FEWEST_VALUES", 2)
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         for step in range(20):
             report({"score": step, "acc": step})
 

@@ -11,7 +11,6 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ NOW_S = 1_700_000_100.0
 """The runs have begun a hundred seconds before."""
 
 
-def live(path: str, capsys: pytest.CaptureFixture[str]) -> str:
+def live(path, capsys):
     """The block that is redrawn, as if the driver went on."""
     run = read_run(path)
     with clock.use(VirtualClock(NOW_S)):
@@ -46,7 +45,7 @@ def live(path: str, capsys: pytest.CaptureFixture[str]) -> str:
         return "\n".join(render(reporter._snapshot(run.trials), WIDTH, 40))
 
 
-def notebook(path: str, capsys: pytest.CaptureFixture[str]) -> str:
+def notebook(path, capsys):
     """The cells of the table in a notebook, and the lines around it."""
     run = read_run(path)
     text = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", run_html(run.trials, run.setup.goal, path))
@@ -54,7 +53,7 @@ def notebook(path: str, capsys: pytest.CaptureFixture[str]) -> str:
     return html.unescape(re.sub(r"(<[^>]*>)+", "\n", text)).strip()
 
 
-def page(path: str, capsys: pytest.CaptureFixture[str]) -> str:
+def page(path, capsys):
     """What the page has of the run and its trials, without their courses."""
     data = json.loads(RunData(RunHistory(path)).text())
     told = {name: data[name] for name in ("counts", "params", "metrics", "best", "remark", "earlier_best", "compared")}
@@ -63,10 +62,10 @@ def page(path: str, capsys: pytest.CaptureFixture[str]) -> str:
     return "\n".join(map(json.dumps, [told, *rows]))
 
 
-def command(name: str, *arguments: str, columns: int | None = None) -> Callable[..., str]:
+def command(name, *arguments, columns=None):
     """What a command prints, in a pipe or in a terminal with so many columns."""
 
-    def printed(path: str, capsys: pytest.CaptureFixture[str]) -> str:
+    def printed(path, capsys):
         with pytest.MonkeyPatch.context() as patch, clock.use(VirtualClock(NOW_S)):
             if columns is not None:
                 patch.setattr("sys.stdout.isatty", lambda: True, raising=False)
@@ -98,7 +97,7 @@ SURFACES = {
 }
 
 
-def written(journal: Path, directory: Path) -> Path:
+def written(journal, directory):
     """A run with this journal. The stored text lacks the checksums of its lines."""
     directory.mkdir()
     bodies = [line.encode("ascii") for line in journal.read_text("ascii").splitlines()]
@@ -108,7 +107,7 @@ def written(journal: Path, directory: Path) -> Path:
 
 
 @pytest.fixture
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def utc(monkeypatch):
     """Dates as everywhere."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
@@ -117,7 +116,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def check(name: str, parts: dict[str, str]) -> None:
+def check(name, parts):
     """What is shown is what the file says."""
     told = "\n".join(f"=== {title} ===\n{text}\n" for title, text in parts.items())
     text = re.sub(r" +$", "", told, flags=re.MULTILINE)
@@ -132,15 +131,13 @@ NAMES = sorted(path.stem for path in VIEWS.glob("*.journal"))
 
 @pytest.mark.usefixtures("utc")
 @pytest.mark.parametrize("name", NAMES)
-def test_each_view_shows_the_run_as_its_file_says(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_view_shows_the_run_as_its_file_says(name, tmp_path, capsys):
     run = written(VIEWS / f"{name}.journal", tmp_path / name)
     check(name, {title: show(str(run), capsys).replace(str(tmp_path), "RUNS") for title, show in SURFACES.items()})
 
 
 @pytest.mark.usefixtures("utc")
-def test_runs_are_listed_as_the_file_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_listed_as_the_file_says(tmp_path, capsys):
     for name in NAMES:
         written(VIEWS / f"{name}.journal", tmp_path / name)
     (tmp_path / "damaged").mkdir()

@@ -9,9 +9,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import (
@@ -46,27 +44,26 @@ OBJECTIVE = {"metric": "loss", "mode": "min"}
 HOSTILE = "</script><script>document.title='owned'</script><b>/*DATA*/<!--TITLE-->\ud800"
 
 
-def data_of(page: str) -> dict[str, Any]:
+def data_of(page):
     """The data in a page."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found
-    data: dict[str, Any] = json.loads(found[1])
-    return data
+    return json.loads(found[1])
 
 
-def page_of(run: Any = None, **choices: Any) -> str:
+def page_of(run=None, **choices):
     """The report of a run, by default of this test's."""
     target = run_path().parent / "report.html"
     return Path(plots.write_report(run or run_path(), target, **choices)).read_text(encoding="utf-8")
 
 
-def run_of(run: Any = None, **choices: Any) -> dict[str, Any]:
+def run_of(run=None, **choices):
     """The data of a run in its report."""
     (found,) = data_of(page_of(run, **choices))["runs"]
     return found  # type: ignore[no-any-return]
 
 
-def test_axes_come_from_the_search_space() -> None:
+def test_axes_come_from_the_search_space():
     space = {
         "drop": tune.uniform(0, 0.7),
         "lr": tune.loguniform(1e-5, 1e-1),
@@ -91,7 +88,7 @@ def test_axes_come_from_the_search_space() -> None:
     }
 
 
-def test_categories_of_any_kind_are_plain_in_the_record() -> None:
+def test_categories_of_any_kind_are_plain_in_the_record():
     odd = [True, 1, 10**400, math.nan, "\ud800", (1, 2), "x" * 500, print]
     fit(lambda config: {"loss": 1.0}, {"odd": grid_search(odd), "\ud800": 1}, **OBJECTIVE)
 
@@ -102,13 +99,13 @@ def test_categories_of_any_kind_are_plain_in_the_record() -> None:
     assert [trial["params"]["odd"] for trial in run["trials"]] == values, "so each value has its place on the axis"
 
 
-def test_a_resumed_run_has_a_page() -> None:
+def test_a_resumed_run_has_a_page():
     fit(report_n(2, loss=1), {"x": tune.uniform(0, 1)}, stop={"training_iteration": 1}, **OBJECTIVE)
     restore(report_n(2, loss=1)).fit()
     assert run_of()["scales"]["x"]["kind"] == "linear"
 
 
-def curve(config: dict[str, Any]) -> None:
+def curve(config):
     print("hello", config["i"])
     for step in range(4):
         report({"loss": -config["i"] * (step + 1), "other": config["i"]})
@@ -117,13 +114,13 @@ def curve(config: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def stopped() -> tune.ResultGrid:
+def stopped():
     """A run of three trials: one fails, one finishes, one is stopped."""
     scheduler = AsyncHyperBandScheduler(grace_period=2, max_t=4, reduction_factor=2)
     return fit(curve, {"i": grid_search([9, 2, 1]), "c": {"deep": [1, None, True]}}, scheduler=scheduler, **OBJECTIVE)
 
 
-def test_a_trial_has_its_curve_its_end_and_its_commands(stopped: tune.ResultGrid) -> None:
+def test_a_trial_has_its_curve_its_end_and_its_commands(stopped):
     run = run_of(stopped)
 
     failed, finished, cut = run["trials"]
@@ -148,8 +145,8 @@ def test_a_trial_has_its_curve_its_end_and_its_commands(stopped: tune.ResultGrid
     assert all(begin >= 0 and end >= begin for trial in run["trials"] for begin, end in trial["spans"])
 
 
-def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run() -> None:
-    def waits(config: dict[str, Any]) -> None:
+def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run():
+    def waits(config):
         clock.current.sleep(config["s"])
         report({"loss": 1 / 3, "training_iteration": 10})
         if config["s"] == 2:
@@ -157,7 +154,7 @@ def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run() -> None:
         clock.current.sleep(1)
         report({"loss": math.nan, "training_iteration": 20})
 
-    shown: list[dict[str, Any]] = []
+    shown = []
     slow = listening(on_trial_start=lambda **info: clock.current.sleep(5))
     space = {"s": grid_search([2, 3, 4])}
     with clock.use(VirtualClock(1e9)):  # before the run begins, because its record has the time
@@ -174,13 +171,13 @@ def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run() -> None:
     assert (live["trials"][0]["working_s"], live["trials"][0]["spans"]) == (0, [])
 
 
-def test_a_trial_tells_its_attempt_its_whole_output_and_its_last_decisions() -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_a_trial_tells_its_attempt_its_whole_output_and_its_last_decisions():
+    def fails(config):
         for _ in range(restored_state(), 30):
             report_state(1, {"loss": 1})
         raise ValueError("no")
 
-    def all_go_on(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+    def all_go_on(context, trial, result):
         return Decision("CONTINUE", f"reason {result['training_iteration']}")
 
     space = {"c": {"deep": [1, print]}}
@@ -200,9 +197,7 @@ def test_a_trial_tells_its_attempt_its_whole_output_and_its_last_decisions() -> 
 
 
 @pytest.mark.parametrize(("character", "count"), [("x", 100), ("é", 50)])
-def test_where_there_is_too_much_output_that_of_errors_and_of_the_best_has_more_room(
-    character: str, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_there_is_too_much_output_that_of_errors_and_of_the_best_has_more_room(character, count, monkeypatch):
     monkeypatch.setattr("minitune.visualization.page._FILE_OUTPUT_BYTES", 200)
     for result in fit(curve, {"i": grid_search([2, 8, 5, 9])}, **OBJECTIVE):
         Path(result.path, "stdout").write_text(character * 1000, encoding="utf-8")
@@ -211,12 +206,12 @@ def test_where_there_is_too_much_output_that_of_errors_and_of_the_best_has_more_
     assert others == pytest.approx([count / 2, count / 4, count / 8], abs=1)
 
 
-def test_a_copy_is_told_with_its_donor_and_its_step() -> None:
-    def trains(config: dict[str, Any]) -> None:
+def test_a_copy_is_told_with_its_donor_and_its_step():
+    def trains(config):
         for step in range(restored_state(), 4):
             report_state(step + 1, {"loss": -config["i"]})
 
-    def exploit(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+    def exploit(context, trial, result):
         donor = context.get_trials()[1]
         if trial.number == 0 and result["training_iteration"] == 3 and trial.attempt.number == 1:
             return Decision(PAUSE, exploit=(donor, {"i": 3}))
@@ -226,14 +221,14 @@ def test_a_copy_is_told_with_its_donor_and_its_step() -> None:
     assert [trial["copies"] for trial in run_of()["trials"]] == [[[1, 3]], []]
 
 
-def test_an_update_leaves_out_unchanged_rows_and_new_columns_change_all() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_an_update_leaves_out_unchanged_rows_and_new_columns_change_all():
+    def train(config):
         report({"loss": 1, "a": "text" if config["i"] == 0 else 1})
 
-    texts: list[dict[str, Any]] = []
-    live: list[RunData] = []
+    texts = []
+    live = []
 
-    def look(trial: Any, **info: Any) -> None:
+    def look(trial, **info):
         if not live:
             live.append(RunData(RunHistory(run_path())))
         else:
@@ -248,7 +243,7 @@ def test_an_update_leaves_out_unchanged_rows_and_new_columns_change_all() -> Non
     assert [trial["metrics"] for trial in texts[1]["trials"]] == [{"a": "text"}, {"a": 1}]
 
 
-def test_a_long_error_is_cut_at_its_end() -> None:
+def test_a_long_error_is_cut_at_its_end():
     fit(raiser(ValueError("the reason, " + "and more " * 100)), **OBJECTIVE)
 
     (trial,) = data_of(page_of())["runs"][0]["trials"]
@@ -257,7 +252,7 @@ def test_a_long_error_is_cut_at_its_end() -> None:
     assert len(trial["error"]) == 300
 
 
-def test_the_output_of_a_trial_is_in_the_file_up_to_a_limit() -> None:
+def test_the_output_of_a_trial_is_in_the_file_up_to_a_limit():
     grid = fit(curve, {"i": 1}, executor="local", **OBJECTIVE)
     path = Path(grid[0].path)
     (path / "stdout").write_text("".join(f"line {i}\n" for i in range(10_000)))
@@ -270,7 +265,7 @@ def test_the_output_of_a_trial_is_in_the_file_up_to_a_limit() -> None:
     assert len(output) < 4_000
 
 
-def test_texts_of_a_run_never_become_markup(stopped: tune.ResultGrid, tmp_path: Path) -> None:
+def test_texts_of_a_run_never_become_markup(stopped, tmp_path):
     page = page_of(stopped)
 
     assert page.count("<script") == page.count("</script>") == 2
@@ -280,7 +275,7 @@ def test_texts_of_a_run_never_become_markup(stopped: tune.ResultGrid, tmp_path: 
     assert "<title>minitune: &lt;b&gt;&amp;&lt;!--TITLE--&gt;</title>" in named
 
 
-def test_the_page_allows_only_its_own_script_and_style(stopped: tune.ResultGrid) -> None:
+def test_the_page_allows_only_its_own_script_and_style(stopped):
     page = page_of(stopped)
 
     found = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -296,9 +291,7 @@ def test_the_page_allows_only_its_own_script_and_style(stopped: tune.ResultGrid)
     assert not re.search(r"(?:src|href)=|https?://(?!www\.w3\.org)|url\((?!#)", page), "it loads nothing"
 
 
-def test_the_report_is_written_by_the_command(
-    stopped: tune.ResultGrid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_is_written_by_the_command(stopped, tmp_path, capsys):
     target = tmp_path / "mine.html"
 
     assert cli.main(["report", stopped.experiment_path, "-o", str(target)]) == 0
@@ -309,7 +302,7 @@ def test_the_report_is_written_by_the_command(
     assert cli.main(["report", stopped.experiment_path, "-o", str(tmp_path / "none" / "report.html")]) == 1
 
 
-def test_runs_side_by_side_are_in_one_page() -> None:
+def test_runs_side_by_side_are_in_one_page():
     fit(report_n(2, loss=1), {"x": grid_search([1, 2])}, name="some", **OBJECTIVE)
     fit(raiser(ValueError("no luck")), {"x": 1.0}, name="none", **OBJECTIVE)
 
@@ -317,8 +310,8 @@ def test_runs_side_by_side_are_in_one_page() -> None:
     assert (some["name"], some["best"], none["name"], none["best"]) == ("some", 0, "none", None)
 
 
-def test_the_page_names_a_trial_that_was_once_better() -> None:
-    def peak(config: dict[str, Any]) -> None:
+def test_the_page_names_a_trial_that_was_once_better():
+    def peak(config):
         for loss in config["losses"]:
             report({"loss": loss})
 
@@ -328,7 +321,7 @@ def test_the_page_names_a_trial_that_was_once_better() -> None:
     assert run["earlier_best"] == "trial 1 was at 0.0749 in iteration 1"
 
 
-def test_the_page_says_what_the_repeats_of_the_best_trial_gave(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_says_what_the_repeats_of_the_best_trial_gave(capsys):
     values = iter([1, 2, 3, 7, 8, 9])
     grid = fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
 
@@ -343,7 +336,7 @@ def test_the_page_says_what_the_repeats_of_the_best_trial_gave(capsys: pytest.Ca
     assert [row["best"] for row in table_in(capsys.readouterr().out)] == ["7", "7"]
 
 
-def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
+def test_several_objectives_are_all_there_and_the_first_one_is_shown():
     values = [(1, 1), (2, 3), (0, 0), (math.nan, 9)]
     fit(
         lambda config: dict(zip("ab", config["ab"], strict=True)),
@@ -358,7 +351,7 @@ def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
     assert run["importances"].keys() == {"a", "b"}
 
 
-def test_a_report_of_a_killed_run_says_how_to_continue_it() -> None:
+def test_a_report_of_a_killed_run_says_how_to_continue_it():
     fit(lambda config: {"loss": config["a"]}, {"a": tune.uniform(0, 1)}, num_samples=12, name="my run", **OBJECTIVE)
     journal = run_path("my run") / "journal"
     journal.write_bytes(journal.read_bytes()[: journal.stat().st_size * 2 // 3])
@@ -369,7 +362,7 @@ def test_a_report_of_a_killed_run_says_how_to_continue_it() -> None:
     assert run["trials"][0]["details"]["commands"]["continue the run"] == run["resume"]
 
 
-PLOTS: list[Callable[..., plots.Plot]] = [
+PLOTS = [
     plots.plot_optimization_history,
     plots.plot_intermediate_values,
     plots.plot_parallel_coordinate,
@@ -383,9 +376,7 @@ PLOTS: list[Callable[..., plots.Plot]] = [
 
 
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)
-def test_each_plot_takes_a_grid_or_a_path(
-    plot: Callable[..., plots.Plot], stopped: tune.ResultGrid, tmp_path: Path
-) -> None:
+def test_each_plot_takes_a_grid_or_a_path(plot, stopped, tmp_path):
     made = plot(stopped)
 
     assert data_of(made.html)["only"]["view"]
@@ -417,23 +408,21 @@ def test_each_plot_takes_a_grid_or_a_path(
         (lambda run: plots.plot_param_importances(run), {"view": "importances"}),
     ],
 )
-def test_a_plot_begins_with_its_arguments(
-    made: Callable[[Any], plots.Plot], only: dict[str, Any], stopped: tune.ResultGrid
-) -> None:
+def test_a_plot_begins_with_its_arguments(made, only, stopped):
     data = data_of(made(stopped).html)
     assert data["only"] == only
 
 
 @pytest.mark.parametrize("plot", [plots.plot_optimization_history, plots.plot_edf], ids=lambda plot: plot.__name__)
-def test_some_plots_take_several_runs(plot: Callable[..., plots.Plot]) -> None:
+def test_some_plots_take_several_runs(plot):
     for name in ("one", "two"):
         fit(report_n(2, loss=1), {"x": 1}, name=name, **OBJECTIVE)
     made = plot([run_path("one"), run_path("two")], metric="loss", mode="max")
     assert [(run["name"], run["mode"]) for run in data_of(made.html)["runs"]] == [("one", "max"), ("two", "max")]
 
 
-def test_the_page_has_seven_words_for_the_states_of_trials() -> None:
-    def train(config: dict[str, Any]) -> None:
+def test_the_page_has_seven_words_for_the_states_of_trials():
+    def train(config):
         for step in range(3):
             report({"loss": step})
             if config["i"] == 0:
@@ -449,14 +438,14 @@ def test_the_page_has_seven_words_for_the_states_of_trials() -> None:
     assert group["rerun"] == f"minitune rerun {run_path()} 0 --pdb"
 
 
-def test_while_a_run_goes_on_its_page_has_the_time() -> None:
-    found: list[dict[str, Any]] = []
+def test_while_a_run_goes_on_its_page_has_the_time():
+    found = []
 
-    def look(trial: Any, result: dict[str, Any], **info: Any) -> None:
+    def look(trial, result, **info):
         if result["training_iteration"] == 3:
             found.append(json.loads(RunData(RunHistory(run_path())).text()))
 
-    def train(config: dict[str, Any]) -> None:
+    def train(config):
         for step in range(4):
             clock.current.sleep(5)
             report({"loss": step})
@@ -476,13 +465,13 @@ def test_while_a_run_goes_on_its_page_has_the_time() -> None:
     assert [one["since_s"] for one in whole["trials"]] == [None, None]
 
 
-def test_a_trial_without_a_report_has_worked_as_long_as_it_had_workers() -> None:
-    def fails(config: dict[str, Any]) -> None:
+def test_a_trial_without_a_report_has_worked_as_long_as_it_had_workers():
+    def fails(config):
         clock.current.sleep(5)
         shown.append(run_of()["trials"][0])
         raise ValueError("no")
 
-    shown: list[dict[str, Any]] = []
+    shown = []
     with clock.use(VirtualClock(1e9)):
         executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
         fit(fails, executor=executor, max_failures=1, **OBJECTIVE)
@@ -495,7 +484,7 @@ def test_a_trial_without_a_report_has_worked_as_long_as_it_had_workers() -> None
     assert ended["counted_s"] == sum(end - begin for begin, end in ended["spans"]) == pytest.approx(10)
 
 
-def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped: tune.ResultGrid) -> None:
+def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped):
     with pytest.raises(ValueError, match="height must be a number of pixels >= 100"):
         stopped.show(height=0)
     shown = stopped.show(height=700)
@@ -505,7 +494,7 @@ def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped: tune.ResultGrid) -> 
     assert "details" in data["runs"][0]["trials"][0]
 
 
-def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
+def test_a_plot_refuses_unknown_names(stopped):
     with pytest.raises(ValueError, match=r"params must be some of i, but got 'j'"):
         plots.plot_slice(stopped, params=["j"])
     with pytest.raises(ValueError, match="by"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from kit import fit, raiser, run_path
@@ -27,11 +26,11 @@ SCRIPT = page_script()
         ("row", {"begin", "end", "trial", "worker"}),
     ],
 )
-def test_the_script_reads_the_fields_of_the_data(variable: str, others: set[str]) -> None:
+def test_the_script_reads_the_fields_of_the_data(variable, others):
     fit(raiser(ValueError("no")), metric="loss", mode="min", give_up_after=0)
     history = RunHistory(run_path())
     data = RunData(history)
-    found: dict[str, Any] = {
+    found = {
         "DATA": page_data(),
         "data": data._of_run(),
         "trial": data._of_trial(history.trials[0]),

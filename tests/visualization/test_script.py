@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from made_run import LOG, run_of
@@ -21,7 +20,7 @@ PARTS = ("core", "run", "filter")
 CASES = json.loads((Path(__file__).parents[1] / "filter_cases.json").read_text(encoding="utf-8"))
 
 
-def evaluated(rows: dict[str, Any], before: str = "") -> dict[str, Any]:
+def evaluated(rows, before=""):
     """The values of the expressions that are the keys of the rows. Undefined and NaN are None."""
     if NODE is None:
         pytest.skip("no Node.js here; on Debian: apt-get install nodejs")
@@ -124,7 +123,7 @@ SCALES = {
 }
 
 
-def test_texts_and_axes_round_as_a_reader_expects() -> None:
+def test_texts_and_axes_round_as_a_reader_expects():
     assert evaluated(TEXTS) == TEXTS
     assert evaluated(AXES) == AXES
     run = json.dumps(run_of(TRIALS, scales=SCALES))
@@ -132,13 +131,13 @@ def test_texts_and_axes_round_as_a_reader_expects() -> None:
     assert evaluated(PARAMETERS, before) == PARAMETERS
 
 
-def test_numbers_have_the_text_that_they_have_elsewhere() -> None:
+def test_numbers_have_the_text_that_they_have_elsewhere():
     numbers = [0.1, 3.0, 3, 1e8, 1e-7, 123456.7, 1234567.5, 2e30, -0.0, 999999.7, 0.0001, 0.00012345678, -1e-5, 1e16]
     rows = {f"number({json.dumps(value)})": number_text(value) for value in numbers}
     assert evaluated(rows) == rows
 
 
-def test_filters_are_read_as_those_of_the_commands() -> None:
+def test_filters_are_read_as_those_of_the_commands():
     before = (
         f"const cases = {json.dumps(CASES)}; let columns, read, kept, every; "
         "columns = cases.columns.map((column) => ({...column, get: (row) => row[column.name]})); "
@@ -210,7 +209,7 @@ POINTS = {
 }
 
 
-def test_trials_get_their_ranks_places_and_workers() -> None:
+def test_trials_get_their_ranks_places_and_workers():
     trials = [
         {"curve": [1.0], "spans": [[0, 10]]},
         {"curve": [9.0], "spans": [[5, 15], [30, 40]], "status": "stopped", "ended": "stopped at 2"},

@@ -13,13 +13,10 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from kit import Script, fit, journal_of, listening, report_n, run_path
+from kit import fit, journal_of, listening, report_n, run_path
 
 from minitune import grid_search
 from minitune.base import clock
@@ -36,7 +33,7 @@ OBJECTIVE = {"metric": "score", "mode": "max"}
 class Client:
     """Asks a server that runs in a thread."""
 
-    def __init__(self, path: Path, **choices: Any):
+    def __init__(self, path, **choices):
         self.server = PageServer(str(path), **choices)
         self.thread = threading.Thread(target=self.server.serve)
         self.thread.start()
@@ -44,11 +41,11 @@ class Client:
         self.port = url.port
         self.root = url.path
 
-    def connect(self) -> socket.socket:
+    def connect(self):
         """A connection that sends what the test wants."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
-    def ask(self, path: str = "", *, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+    def ask(self, path="", *, method="GET", **headers):
         """The status, the body and the headers of the answer to a request below the token."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
@@ -59,15 +56,14 @@ class Client:
         finally:
             connection.close()
 
-    def event(self, since: int = 0, **headers: str) -> dict[str, Any]:
+    def event(self, since=0, **headers):
         """The first event after a version."""
         with self.stream(since, **headers) as lines:
             line = next(line for line in itertools.islice(lines, 99) if line.startswith("data: "))
-            found: dict[str, Any] = json.loads(line.removeprefix("data: "))
-            return found
+            return json.loads(line.removeprefix("data: "))
 
     @contextlib.contextmanager
-    def stream(self, since: int = 0, **headers: str) -> Iterator[Iterator[str]]:
+    def stream(self, since=0, **headers):
         """The lines of the events after a version."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
@@ -77,7 +73,7 @@ class Client:
         finally:
             connection.close()
 
-    def close(self) -> None:
+    def close(self):
         ending = threading.Thread(target=self.server.close)
         ending.start()
         with contextlib.suppress(OSError), self.connect():  # ends the server's wait of half a second
@@ -87,7 +83,7 @@ class Client:
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
+def client():
     """A server of a run with two trials."""
     fit(report_n(2, score=1), {"i": grid_search([0, 1])}, **OBJECTIVE)
     client = Client(run_path())
@@ -95,7 +91,7 @@ def client() -> Iterator[Client]:
     client.close()
 
 
-def test_the_page_its_events_and_one_trial_are_served(client: Client) -> None:
+def test_the_page_its_events_and_one_trial_are_served(client):
     status, page, headers = client.ask()
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "connect-src 'self'" in page
@@ -111,12 +107,12 @@ def test_the_page_its_events_and_one_trial_are_served(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["nothing", "trial/2", "trial/x", "run/a/", "trial/", "../", "%2e%2e/"])
-def test_other_paths_are_not_there(client: Client, path: str) -> None:
+def test_other_paths_are_not_there(client, path):
     assert client.ask(path)[0] == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/wrong/", "/%C3%A9/", "/wrong/events"])
-def test_without_the_token_nothing_is_served(client: Client, path: str) -> None:
+def test_without_the_token_nothing_is_served(client, path):
     status, body, _ = client.ask(path)
     assert (status, "score" in body) == (403, False)
 
@@ -134,13 +130,13 @@ def test_without_the_token_nothing_is_served(client: Client, path: str) -> None:
     ],
     ids=str,
 )
-def test_other_hosts_and_origins_are_refused(client: Client, headers: dict[str, str]) -> None:
+def test_other_hosts_and_origins_are_refused(client, headers):
     status, body, _ = client.ask(**headers)
     assert (status, "score" in body) == (403, False)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"])
-def test_other_methods_are_refused(client: Client, method: str) -> None:
+def test_other_methods_are_refused(client, method):
     assert client.ask(method=method)[0] == 501
 
 
@@ -148,7 +144,7 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
     "line",
     ["GET x HTTP/1.1", "GET * HTTP/1.1", "GET http://[ HTTP/1.1", "GET", "GET / HTTP/x", "GET / HTTP/9.9", "\x16\x03"],
 )
-def test_nonsense_is_refused_and_prints_nothing(client: Client, line: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nonsense_is_refused_and_prints_nothing(client, line, capfd):
     with client.connect() as stranger:
         stranger.sendall(f"{line}\r\nHost: 127.0.0.1:{client.port}\r\n\r\n".encode())
         answer = b"".join(iter(lambda: stranger.recv(9999), b""))
@@ -158,9 +154,7 @@ def test_nonsense_is_refused_and_prints_nothing(client: Client, line: str, capfd
     assert re.search(rb"^HTTP/1.0 (400|403|505) ", answer) or answer == b"this is no request for a page\n"
 
 
-def test_a_page_too_many_is_told_and_a_closed_one_frees_its_place(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_too_many_is_told_and_a_closed_one_frees_its_place(client, monkeypatch):
     monkeypatch.setattr(server, "MOST_PAGES", 2)
     text = "2 pages of this server are open; close one of them, and load this page again\n"
     with client.stream() as one, client.connect() as stranger:
@@ -175,7 +169,7 @@ def test_a_page_too_many_is_told_and_a_closed_one_frees_its_place(
             pass
 
 
-def test_an_event_has_only_changes(client: Client) -> None:
+def test_an_event_has_only_changes(client):
     page = client.ask()[1]
     version = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["version"]
     journal = run_path() / "journal"
@@ -185,15 +179,14 @@ def test_an_event_has_only_changes(client: Client) -> None:
     assert len(client.event(0, **{"Last-Event-ID": "0"})["trials"]) == 2
 
 
-def data_in(page: str) -> dict[str, Any]:
+def data_in(page):
     """The data in a page."""
-    found: dict[str, Any] = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
-    return found
+    return json.loads(page.partition('id="data">')[2].partition("</script>")[0])
 
 
 def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_knows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     fit(report_n(2, score=1), {"i": grid_search([0, 1])}, **OBJECTIVE)
     journal = run_path() / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -212,7 +205,7 @@ def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_
         client.close()
 
 
-def test_a_run_that_is_removed_is_told(client: Client) -> None:
+def test_a_run_that_is_removed_is_told(client):
     with client.stream() as lines:
         assert next(lines).startswith("id: ")
         shutil.rmtree(run_path())
@@ -222,19 +215,19 @@ def test_a_run_that_is_removed_is_told(client: Client) -> None:
     assert (status, str(run_path()) in text) == (503, True)
 
 
-def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    learned: list[int] = []
+def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatch):
+    learned = []
 
-    def describe(history: Any) -> dict[str, dict[str, Any]]:
+    def describe(history):
         learned.append(len(history.scored("score")))
         return {"score": {"note": "a test", "shares": {}}}
 
-    def look(**info: Any) -> None:
+    def look(**info):
         if not runs:
             runs.append(server.LiveRun(str(run_path())))
         runs[0].page(None)
 
-    runs: list[server.LiveRun] = []
+    runs = []
     monkeypatch.setattr("minitune.visualization.page.describe_importances", describe)
     looking = listening(on_trial_complete=look)
     fit(report_n(1, score=1), num_samples=13, max_concurrent_trials=1, callbacks=[looking], **OBJECTIVE)
@@ -244,9 +237,9 @@ def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatc
     assert data["importances"]["score"]["note"] == "a test"
 
 
-def test_nothing_in_the_directory_is_unpickled_or_changed(client: Client, tmp_path: Path) -> None:
+def test_nothing_in_the_directory_is_unpickled_or_changed(client, tmp_path):
     class Bomb:
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             return os.mkdir, (str(tmp_path / "exploded"),)
 
     for file in run_path().rglob("*.pkl"):
@@ -261,7 +254,7 @@ def test_nothing_in_the_directory_is_unpickled_or_changed(client: Client, tmp_pa
     assert {str(file): file.stat().st_mtime_ns for file in run_path().rglob("*")} == before
 
 
-def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
+def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path):
     fit(report_n(1, score=1), name="project/one", **OBJECTIVE)
     fit(report_n(1, score=1), name="two", **OBJECTIVE)
     client = Client(run_path().parent, is_list=True)
@@ -289,8 +282,8 @@ def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
         client.close()
 
 
-def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(config: dict[str, int]) -> None:
+def test_the_list_tells_the_states_of_runs(monkeypatch):
+    def fails(config):
         clock.current.sleep(9)
         if config["i"]:
             raise ValueError("no")
@@ -323,7 +316,7 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_the_list_counts_the_trials_of_an_interrupted_run(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_counts_the_trials_of_an_interrupted_run(is_large, monkeypatch):
     if is_large:
         monkeypatch.setattr("minitune.view.runs._BEST_BYTES", 10)
     interrupts = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
@@ -333,7 +326,7 @@ def test_the_list_counts_the_trials_of_an_interrupted_run(is_large: bool, monkey
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_tells_the_best_value_of_runs(is_large, monkeypatch):
     if is_large:
         monkeypatch.setattr("minitune.view.runs._BEST_BYTES", 10)
     fit(lambda config: {"loss": config["i"]}, {"i": grid_search([3, 1, 2])}, metric="loss", mode="min")
@@ -342,11 +335,11 @@ def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pyte
     assert row["best"] == (None if is_large else 1), "results of a very large run are not read"
 
 
-def test_the_time_comes_to_a_page_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_comes_to_a_page_without_a_report(monkeypatch):
     monkeypatch.setattr(server, "_TICK_S", 0.0)
-    told: list[Any] = []
+    told = []
 
-    def look(**info: Any) -> None:
+    def look(**info):
         run = server.LiveRun(str(run_path()))
         known = json.loads((next(run.events(0)) or "").partition("id: ")[2].partition("\n")[0])
         told.append(json.loads((next(run.events(known)) or "").partition("data: ")[2]))
@@ -357,13 +350,13 @@ def test_the_time_comes_to_a_page_without_a_report(monkeypatch: pytest.MonkeyPat
     assert data["now_s"] >= data["begun_s"]
 
 
-def test_the_list_names_several_objectives() -> None:
+def test_the_list_names_several_objectives():
     fit(lambda config: {"a": 1.0, "b": 2.0}, {}, metric=["a", "b"], mode=["min", "max"])
     (row,) = server.LiveList(str(run_path().parent)).rows()
     assert (row["metric"], row["mode"], row.get("best")) == ("a, b", "min, max", None)
 
 
-def test_two_runs_of_the_list_are_compared() -> None:
+def test_two_runs_of_the_list_are_compared():
     for name in ("a b", "c"):
         fit(lambda config: {"loss": 1.0}, {}, name=name, metric="loss", mode="min")
     pages = server.PageServer(str(run_path().parent), is_list=True)
@@ -376,7 +369,7 @@ def test_two_runs_of_the_list_are_compared() -> None:
         pages.release()
 
 
-def test_the_list_looks_again_at_runs_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_looks_again_at_runs_that_go_on(monkeypatch):
     fit(report_n(1, score=1))
     states = ["running", "killed"]  # the journal of a driver that is killed stays as it is
     monkeypatch.setattr("minitune.view.runs.read_on", lambda run: (run.read_new(), Standing(states.pop(0), "")))
@@ -384,7 +377,7 @@ def test_the_list_looks_again_at_runs_that_go_on(monkeypatch: pytest.MonkeyPatch
     assert [runs.rows()[0]["state"] for _ in range(3)] == ["running", "killed", "killed"]
 
 
-def test_the_page_of_a_listed_run_leads_back_to_the_list(client: Client) -> None:
+def test_the_page_of_a_listed_run_leads_back_to_the_list(client):
     assert data_in(client.ask()[1])["up"] is None
     listed = Client(run_path().parent, is_list=True)
     try:
@@ -393,7 +386,7 @@ def test_the_page_of_a_listed_run_leads_back_to_the_list(client: Client) -> None
         listed.close()
 
 
-def test_a_name_that_is_no_utf_8_takes_away_no_run(tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf_8_takes_away_no_run(tmp_path):
     fit(report_n(1, score=1), name="one", **OBJECTIVE)
     fit(report_n(1, score=1), name="two", **OBJECTIVE)
     strange = os.fsdecode(b"two\xff")
@@ -410,7 +403,7 @@ def test_a_name_that_is_no_utf_8_takes_away_no_run(tmp_path: Path) -> None:
         client.close()
 
 
-def test_ctrl_c_ends_the_server_and_leaves_the_run(script: Script) -> None:
+def test_ctrl_c_ends_the_server_and_leaves_the_run(script):
     fit(report_n(1, score=1), name="mine", **OBJECTIVE)
     process = script.start_minitune("watch", str(run_path("mine")), "--web")
     line = process.stdout.readline()

@@ -56,7 +56,7 @@ def test_a_cell_shows_the_run_in_one_place(tmp_path: Path, monkeypatch: pytest.M
     assert " s: 2 finished, 1 failed</div>" in html
     assert "ValueError: no &lt;good&gt;" in html
     assert "raise ValueError(&quot;no &lt;good&gt;&quot;)" in html, "the line of the cell"
-    assert "Total run time: " in html
+    assert "Results: " in html
     assert html.count("<circle ") == 2
     assert 'class="bar"' not in html.partition("</style>")[2]
     text = shown.data["text/plain"]
