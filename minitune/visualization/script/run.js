@@ -49,7 +49,7 @@ class Run {
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
     const { shares } = this.importances || { shares: {} };
-    return varied.sort((a, b) => (shares[b] ?? -1) - (shares[a] ?? -1) || inOrder(a, b));
+    return varied.sort((a, b) => (shares[b] ?? -1) - (shares[a] ?? -1));
   }
   // The two most important parameters that vary among the trials which have both: those of two branches never meet.
   get pair() {
@@ -63,7 +63,7 @@ class Run {
   }
   // Why trials are missing in plots, as a sentence: their last objective is no number with an end.
   get missing() {
-    const odd = this.metricShown === this.data.metric ? this.trials.filter((trial) => trial.odd !== null && this.isChosen(trial)).length : 0;
+    const odd = this.metricShown === this.data.metric ? this.trials.filter((trial) => trial.odd && this.isChosen(trial)).length : 0;
     return odd ? `${counted(odd, "trial")} without a finite ${this.data.metric} ${odd === 1 ? "is" : "are"} not there. ` : "";
   }
   about(trial) {

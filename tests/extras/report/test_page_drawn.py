@@ -406,7 +406,7 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
         page.click(".columns input:not(:checked)")
     heads = [head.rstrip(" ▴▾") for head in page.run(HEADS)]
     assert heads == [
-        *("trial", "loss", "status", "ended", "f1", "x", "act", "iter", "total time (s)"),
+        *("trial", "loss", "status", "repeats", "ended", "f1", "x", "act", "iter", "total time (s)"),
         *("rank", "cutoff", "why", "error", "name"),
     ]
     _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
