@@ -156,16 +156,13 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             return
         if actor.phase is not ClusterActorPhase.IDLE:
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
-        then = functools.partial(self._tell_answer, actor)
         what = f"an argument of {method}()"
         if method == RESTORE and not _sees_run(actor.process):
             exchange = actor.transfer.restore(args[0], dumps(args[1:], what))
-            actor.phase = ClusterActorPhase.CALLED
-            self._follow(actor, exchange, then)
-            return
-        payload = dumps(args, what) if args else b""
+        else:
+            exchange = actor.transfer.ask("call", method, dumps(args, what) if args else b"")
         actor.phase = ClusterActorPhase.CALLED
-        actor.process.ask(lambda delivery: self._take_in(actor, delivery, then), "call", method, payload)
+        self._follow(actor, exchange, functools.partial(self._tell_answer, actor))
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
@@ -307,14 +304,9 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         # Ray has chosen them, and has set the variables of the process for them.
         devices = _first_bundle(actor.spec.request, process.here.gpu_ids)
         process.allocation = allocation_of(actor.spec.request, devices, os.environ)
-        process.ask(
-            lambda delivery: self._take_in(actor, delivery, lambda value, error: self._tell_begun(actor, error)),
-            "begin",
-            self._home(actor),
-            actor.values,
-            actor.factory,
-            process.allocation,
-        )
+        home = self._home(actor)
+        begin = actor.transfer.ask("begin", home, actor.values, actor.factory, process.allocation)
+        self._follow(actor, begin, functools.partial(self._tell_begun, actor))
 
     def _home(self, actor: ActorOnCluster) -> Home:
         """Where an actor works, now that it is placed, and from where its files are brought."""
@@ -326,10 +318,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         actor.transfer = FileTransfer(home, _sees_run(actor.process), actor.actor_id)
         return home
 
-    def _tell_begun(self, actor: ActorOnCluster, error: RemoteError | None, reused: bool = False) -> None:
+    def _tell_begun(self, actor: ActorOnCluster, value: Any, error: RemoteError | None, reused: bool = False) -> None:
         """An actor's object was made or reset, or its factory has raised."""
-        if actor.phase is not ClusterActorPhase.STARTING:
-            return
         actor.phase = ClusterActorPhase.IDLE
         if error is not None:
             self._tell_raised(actor, error)
@@ -343,25 +333,19 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         self._note_placed(process, actor)
         process.is_resetting = True
         process.after(number_setting("FUNCTION_THREAD_TIMEOUT_S"), lambda: self._replace(process, actor))
-        process.ask(
-            functools.partial(self._on_reset, process, actor),
-            "reset",
-            self._home(actor),
-            actor.values,
-            actor.reset_args,
-        )
+        home = self._home(actor)
+        reset = actor.transfer.ask("reset", home, actor.values, actor.reset_args)
+        self._follow(actor, reset, functools.partial(self._on_reset, actor))
 
-    def _on_reset(self, process: RayProcess, actor: ActorOnCluster, delivery: Delivery) -> None:
+    def _on_reset(self, actor: ActorOnCluster, is_usable: Any, error: RemoteError | None) -> None:
         """A parked process was reset, or could not be."""
-        if process.actor is not actor or actor.phase is ClusterActorPhase.STOPPING:  # the answer has come too late
-            return
-        is_usable, _ = delivery.opened()
+        process = actor.process
         if not is_usable:
             self._replace(process, actor)
             return
         process.is_resetting = False
         process.cancel_timers()
-        self._take_in(actor, delivery, lambda value, error: self._tell_begun(actor, error, reused=True))
+        self._tell_begun(actor, None, None, reused=True)
 
     def _replace(self, process: RayProcess, actor: ActorOnCluster) -> None:
         """A process could not be reset for an actor, which gets another one."""
@@ -387,26 +371,20 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _take_in(self, actor: ActorOnCluster, delivery: Delivery, then: _Then) -> None:
-        """Take what came with an answer, then call `then` with its value and its error."""
-        if actor.phase is ClusterActorPhase.STOPPING:
-            # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
-            # no receiver: the driver waits for the end of the attempt only.
-            with suppress(Exception):
-                actor.transfer.write_output(delivery.output)
-        else:
-            self._follow(actor, actor.transfer.take_in(delivery), then)
-
     def _follow(self, actor: ActorOnCluster, exchange: Exchange, then: _Then, delivery: Delivery | None = None) -> None:
         """Carry out an exchange, one request after the other, and call `then` with its outcome."""
         # A stop changes the phase, and with that it ends the exchange: nothing refers to it any more.
         phase = actor.phase
+        process = actor.process
 
         def go_on(delivery: Delivery) -> None:
-            if actor.phase is phase:
+            if actor.phase is phase and actor.process is process:
                 self._follow(actor, exchange, then, delivery)
-            else:
-                self._take_in(actor, delivery, then)
+                return
+            # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
+            # no receiver: the driver waits for the end of the attempt only.
+            with suppress(Exception):
+                actor.transfer.write_output(delivery.output)
 
         try:
             request = exchange.send(delivery)
@@ -415,11 +393,9 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         except Exception as error:
             then(None, RemoteError.of(error))
         else:
-            actor.process.ask(go_on, *request)
+            process.ask(go_on, *request)
 
     def _tell_answer(self, actor: ActorOnCluster, value: Any, error: RemoteError | None) -> None:
-        if actor.phase is not ClusterActorPhase.CALLED:  # it was stopped meanwhile, and only Exited follows a stop
-            return
         actor.phase = ClusterActorPhase.IDLE
         if error is None:
             self._told.append(CallReturned(actor.actor_id, value))
@@ -437,8 +413,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
 
     def _let_go(self, actor: ActorOnCluster, is_parked: bool) -> None:
         process = actor.process
-        if process.actor is not actor or process.is_dead:  # its grace period has ended meanwhile
-            return
         if not is_parked:
             self._dismiss(process)
             return

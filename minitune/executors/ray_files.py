@@ -185,13 +185,14 @@ class FileTransfer:
         self._is_seen = is_seen
         self._actor_id = actor_id
 
-    def take_in(self, delivery: Delivery) -> Exchange:
-        """Take what came with an answer, before its value is seen.
+    def ask(self, *request: Any) -> Exchange:
+        """Send a request, and take what comes with its answer before its value is seen.
 
         Raises:
             OSError: If it cannot be written.
             DiskError: If the reason is the disk of the run.
         """
+        delivery: Delivery = yield request
         yield from self._take_output(delivery)
         # Before the value is opened: once a report is known, the driver may record its checkpoint.
         for number in delivery.checkpoints:
@@ -261,7 +262,7 @@ class FileTransfer:
             if error is not None:
                 return None, error
             is_first = False
-        return (yield from self.take_in((yield ("restore", args))))
+        return (yield from self.ask("restore", args))
 
 
 # -- the node's side ---------------------------------------------------------------------------------------------------

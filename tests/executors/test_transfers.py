@@ -41,6 +41,8 @@ class Node:
         import pickle
 
         self.requests.append(verb)
+        if verb == "report":
+            return Delivery(checkpoints=args, output=self.scratch.new_output())
         try:
             if verb == "restore":
                 self.restored.append(self.scratch.received)
@@ -92,15 +94,15 @@ def test_checkpoints_of_one_answer_come_in_their_order(node, home):
     node.save(0, a=b"0" * 3500, b=b"")
     node.save(1, a=b"1")
 
-    assert node.follow(node.transfer.take_in(Delivery(checkpoints=(0, 1)))) == (None, None)
+    assert node.follow(node.transfer.ask("report", 0, 1)) == (None, None)
     assert (saved(home, 0), saved(home, 0, "b"), saved(home, 1)) == (b"0" * 3500, b"", b"1")
     assert os.listdir(node.scratch.trial) == [directory_name(1)]
 
 
 def test_a_stop_in_the_middle_leaves_nothing(node, home):
     node.save(0, a=b"0" * 3500)
-    steps = node.transfer.take_in(Delivery(checkpoints=(0,)))
-    node.follow(steps, most=2)
+    steps = node.transfer.ask("report", 0)
+    node.follow(steps, most=3)
     assert left(home)
     steps.close()
 
@@ -111,14 +113,14 @@ def test_on_a_shared_disk_only_the_name_is_given(node, home):
     Path(temporary_directory(home.directory, 3, 1), "a").write_bytes(b"3")
     transfer = FileTransfer(home, True, "trial#1")
 
-    assert node.follow(transfer.take_in(Delivery(checkpoints=(3,)))) == (None, None)
+    assert node.follow(transfer.ask("report", 3)) == (None, None)
     assert saved(home, 3) == b"3"
-    assert not node.requests
+    assert node.requests == ["report"]
 
 
 def test_a_checkpoint_that_the_node_cannot_read_is_named(node, home):
     with pytest.raises(OSError, match="checkpoint 7 could not be read on its node: FileNotFoundError"):
-        node.follow(node.transfer.take_in(Delivery(checkpoints=(7,))))
+        node.follow(node.transfer.ask("report", 7))
     assert not left(home)
 
 
@@ -132,7 +134,7 @@ def test_a_full_disk_of_the_run_ends_the_run(node, home, monkeypatch, is_seen):
     node.save(0, a=b"0")
     monkeypatch.setattr(ray_files, "rename_prepared" if is_seen else "write_piece", refuse)
     with pytest.raises(DiskError, match="No space left") as caught:
-        node.follow(FileTransfer(home, is_seen, "trial#1").take_in(Delivery(checkpoints=(0,))))
+        node.follow(FileTransfer(home, is_seen, "trial#1").ask("report", 0))
 
     assert caught.value.run_path == os.path.dirname(home.directory)
     assert not left(home)
@@ -183,7 +185,7 @@ def test_a_received_checkpoint_is_apart_from_the_trials_own_ones(node, home, tmp
     node.save(0, a=b"0")
     node.save(1, a=b"1")
     assert received.exists()
-    node.follow(node.transfer.take_in(Delivery(checkpoints=(0, 1))))
+    node.follow(node.transfer.ask("report", 0, 1))
 
     assert (saved(home, 0), saved(home, 1)) == (b"0", b"1")
     assert not received.exists()  # from now on, the trial asks for its own
@@ -204,9 +206,9 @@ def test_a_node_cannot_write_elsewhere(tmp_path, name):
         write_piece([ray_files.FilePart(name)], str(tmp_path))
 
 
-def test_a_checkpoint_that_is_not_there_may_be_in_a_copy_of_the_directory(home):
+def test_a_checkpoint_that_is_not_there_may_be_in_a_copy_of_the_directory(node, home):
     with pytest.raises(FileNotFoundError, match=r"checkpoint 3, but it is not in .*trial: .* has a copy"):
-        next(FileTransfer(home, True, "trial#1").take_in(Delivery(checkpoints=(3,))))
+        node.follow(FileTransfer(home, True, "trial#1").ask("report", 3))
 
 
 def test_the_landmark_of_a_killed_driver_goes_with_the_next_one(tmp_path):

@@ -9,13 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy
 import psutil
 import pytest
 import ray
 
 import minitune as tune
-from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
+from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.commands import cli
 from minitune.executors import ray_executor
 from minitune.executors.ray_executor import RayTrialExecutor
@@ -39,43 +38,7 @@ def counting(config):
             config.get("fault", lambda: None)()
 
 
-class Adding(tune.Trainable):
-    def setup(self, config):
-        self.total = 0
-
-    def step(self):
-        self.total += self.config["x"]
-        return {"total": self.total}
-
-    def save_checkpoint(self, directory):
-        (Path(directory) / "total").write_text(str(self.total))
-
-    def load_checkpoint(self, directory):
-        self.total = int((Path(directory) / "total").read_text())
-
-    def reset_config(self, config):
-        self.total = 0
-        return True
-
-
-class KillsItsNode(Adding):
-    """Each step is saved; the third one does not end, unless a checkpoint was loaded before."""
-
-    def setup(self, config):
-        super().setup(config)
-        self.is_restored = False
-
-    def step(self):
-        if self.iteration == 2 and not self.is_restored:
-            kill_node()
-        return super().step()
-
-    def load_checkpoint(self, directory):
-        super().load_checkpoint(directory)
-        self.is_restored = True
-
-
-def fit(trainable, tmp_path, space=None, *, stop=None, max_failures=0, checkpoint_config=None, **tune_settings):
+def fit(trainable, tmp_path, space=None, *, max_failures=0, **tune_settings):
     tuner = Tuner(
         trainable,
         param_space=space or {},
@@ -83,9 +46,7 @@ def fit(trainable, tmp_path, space=None, *, stop=None, max_failures=0, checkpoin
         run_config=RunConfig(
             storage_path=str(tmp_path),
             verbose=0,
-            stop=stop,
             failure_config=FailureConfig(max_failures=max_failures),
-            checkpoint_config=checkpoint_config,
         ),
     )
     return tuner.fit()
@@ -128,42 +89,6 @@ def test_functions_report_checkpoint_and_print(tmp_path, caplog):
     wait_until(lambda: not processes())
 
 
-def test_classes_are_reset_and_reused(tmp_path):
-    grid = fit(
-        Adding,
-        tmp_path,
-        {"x": tune.grid_search([1, 2, 3])},
-        stop={"training_iteration": 3},
-        reuse_actors=True,
-        max_concurrent_trials=1,
-    )
-
-    assert [result.metrics["total"] for result in grid] == [3, 6, 9]
-    assert len({result.metrics["pid"] for result in grid}) == 1
-
-
-class DiesWhenItIsReset(Adding):
-    def reset_config(self, config):
-        os._exit(1)
-
-    def step(self):
-        time.sleep(1)
-        return super().step()
-
-
-def test_a_worker_that_dies_in_a_reset_is_replaced(tmp_path):
-    grid = fit(
-        DiesWhenItIsReset,
-        tmp_path,
-        {"x": tune.grid_search([1, 2])},
-        stop={"training_iteration": 4},
-        reuse_actors=True,
-        max_concurrent_trials=1,
-    )
-
-    assert [(result.error, result.metrics["iterations_since_restore"]) for result in grid] == [(None, 4)] * 2
-
-
 def test_a_killed_worker_is_a_failure_of_its_trial(tmp_path):
     spoiled, spared = (
         fit(counting, tmp_path / str(spare), {"fault": kill_worker}, max_failures=spare)[0] for spare in (0, 1)
@@ -175,33 +100,24 @@ def test_a_killed_worker_is_a_failure_of_its_trial(tmp_path):
 
 
 @pytest.fixture
-def three_more_nodes(connection):
+def two_more_nodes(connection):
     """Each has room for one trial that asks for a spot."""
     handler = signal.getsignal(signal.SIGTERM)
-    nodes = [connection.add_node(num_cpus=1, resources={"spot": 1}, object_store_memory=100 * 2**20) for _ in range(3)]
+    nodes = [connection.add_node(num_cpus=1, resources={"spot": 1}, object_store_memory=100 * 2**20) for _ in range(2)]
     yield
     for node in nodes:
         connection.remove_node(node, allow_graceful=False)
     signal.signal(signal.SIGTERM, handler)  # each node that is started here replaces it
 
 
-@pytest.mark.usefixtures("three_more_nodes")
+@pytest.mark.usefixtures("two_more_nodes")
 def test_a_trial_goes_on_on_another_node_when_its_own_dies(tmp_path):
     """After a node's death its trial goes on on another one, and trials of other nodes do not notice."""
     request = {"cpu": 1, "spot": 1}
     faults = {"fault": tune.grid_search([kill_node, int])}
-    grid = fit(tune.with_resources(counting, request), tmp_path / "functions", faults)
-    (result,) = fit(
-        tune.with_resources(KillsItsNode, request),
-        tmp_path / "classes",
-        {"x": 1},
-        stop={"training_iteration": 4},
-        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
-    )
+    grid = fit(tune.with_resources(counting, request), tmp_path, faults)
 
     assert [(each.error, each.metrics["n"], each.metrics["begin"]) for each in grid] == [(None, 4, 2), (None, 4, 0)]
-    assert (result.error, result.metrics["total"]) == (None, 4)
-    assert result.metrics["iterations_since_restore"] == 2
 
 
 def test_the_last_lines_of_a_trial_that_exits_arrive(tmp_path):
@@ -229,17 +145,6 @@ def test_a_failed_trial_fails_again_on_this_machine(tmp_path, capsys):
     assert status == 3
     assert "iteration 1: x=1" in shown.out
     assert "ValueError: no luck" in shown.err
-
-
-def test_a_gang_holds_its_bundles(tmp_path):
-    def looking(config):
-        tune.report({"cpus": tune.get_context().get_trial_resources().required_resources["CPU"]})
-
-    (result,) = fit(tune.with_resources(looking, Resources([{"CPU": 1}, {"CPU": 2}, {"CPU": 2}])), tmp_path)
-
-    assert result.error is None
-    assert result.metrics["cpus"] == 5
-    assert not [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
 
 
 def test_trials_have_the_devices_that_ray_assigns(tmp_path):
@@ -294,58 +199,6 @@ def test_a_trial_that_waits_on_purpose_is_not_reported(new_executor, monkeypatch
     executor.start(ActorSpec("c#1", Nothing, whole))
     wait_until(lambda: executor.wait(0.1) or "others use the cluster" in caplog.text)
     ray.kill(other)
-
-
-def test_bound_values_reach_the_trial(tmp_path):
-    def measuring(config, data):
-        tune.report({"size": len(data)})
-
-    bound = tune.with_parameters(measuring, data=bytearray(3_000_000))
-    grid = fit(bound, tmp_path, num_samples=2)
-
-    assert [result.metrics["size"] for result in grid] == [3_000_000] * 2
-
-
-def test_a_bound_array_is_in_memory_once(tmp_path):
-    """Trials map it from the object store of their node."""
-
-    def looking(config, data):
-        total = data.sum()
-        tune.report({"sum": total, "is_mapped": not data.flags.owndata, "may_write": data.flags.writeable})
-
-    (result,) = fit(tune.with_parameters(looking, data=numpy.ones(4_000_000)), tmp_path)
-
-    assert result.metrics["sum"] == 4_000_000
-    assert result.metrics["is_mapped"]
-    assert not result.metrics["may_write"]
-
-
-def test_a_time_limit_ends_a_trial(tmp_path):
-    def sleeping(config):
-        time.sleep(600)
-
-    (result,) = fit(sleeping, tmp_path, trial_timeout_s=2)
-
-    assert "trial_timeout_s" in str(result.error)
-
-
-def test_members_of_a_population_exploit_others(tmp_path):
-    scheduler = tune.schedulers.PopulationBasedTraining(
-        "training_iteration", perturbation_interval=2, hyperparam_mutations={"x": [1, 2, 3]}, quantile_fraction=0.5
-    )
-    grid = fit(
-        Adding,
-        tmp_path,
-        {"x": tune.grid_search([1, 3])},
-        stop={"training_iteration": 8},
-        metric="total",
-        mode="max",
-        scheduler=scheduler,
-        seed=1,
-    )
-
-    assert [result.error for result in grid] == [None, None]
-    assert grid.get_best_result().metrics["total"] > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

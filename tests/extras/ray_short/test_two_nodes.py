@@ -281,6 +281,7 @@ def test_bundles_and_labels_choose_nodes(tmp_path: Path) -> None:
     (on_far,) = fit(tune.with_resources(looking, labelled), tmp_path / "labelled")
 
     assert on_two.error is None
+    assert not [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
     assert {on_far.metrics["node"]} == far
 
 
