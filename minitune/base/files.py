@@ -421,8 +421,8 @@ _MOST_OPEN = 64
 class AppendFiles:
     """Files that grow line by line, each with a key. Only some are open at a time.
 
-    One system call writes a whole line, which survives a kill right after. Of more than `_MOST_OPEN`, the one that was
-    opened first is closed, until its next line.
+    One system call writes a whole line, which survives a kill right after. Of more than `_MOST_OPEN`, the one with the
+    oldest last line is closed, until its next line.
     """
 
     def __init__(self) -> None:
@@ -455,12 +455,13 @@ class AppendFiles:
 
         False for an unknown key.
         """
-        descriptor = self._open.get(key)
+        descriptor = self._open.pop(key, None)
         if descriptor is None:
             if key not in self._paths:
                 return False
             self.open(key, self._paths[key])  # it was closed to make room
-            descriptor = self._open[key]
+            descriptor = self._open.pop(key)
+        self._open[key] = descriptor  # it is the last one to be closed now
         written = os.write(descriptor, line)
         if written < len(line):
             finish_append(descriptor, line, written)

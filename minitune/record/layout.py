@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import zlib
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime
 from typing import NamedTuple
@@ -349,8 +348,8 @@ def create_trial_directory(
     *,
     is_left: bool = False,
 ) -> str:
-    """Choose the name of a trial's directory, and create it, unless it `is_left` to the worker. It ends in four hex
-    digits if the wanted one existed.
+    """Choose the name of a trial's directory, and create it, unless it `is_left` to the worker. It ends in
+    eight hex digits if the wanted one existed.
 
     Raises:
         ValueError: If the trial's custom name breaks a rule of `check_name`.
@@ -363,19 +362,12 @@ def create_trial_directory(
         if is_left and trial.trial_id in wanted:
             return wanted
     name = wanted
-    tries = 0
     while True:
-        path = os.path.join(run_path, name)
         try:
-            os.mkdir(path, files.OWN_DIRECTORY_MODE)  # it fails if there is one, so no other check is needed
-            break
+            os.mkdir(os.path.join(run_path, name), files.OWN_DIRECTORY_MODE)
+            return name
         except FileExistsError:
-            tries += 1
-            if tries > 0xFFFF:
-                raise
-            digits = zlib.crc32(f"{wanted}#{tries}".encode("utf-8", "replace")) & 0xFFFF
-            name = f"{_cut(wanted, size_bytes=NAME_LIMIT_BYTES - 5)}_{digits:04x}"
-    return name
+            name = f"{_cut(wanted, size_bytes=NAME_LIMIT_BYTES - 9)}_{os.urandom(4).hex()}"
 
 
 def _default_directory_name(trial: Trial, characters: int) -> str:

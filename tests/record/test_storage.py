@@ -164,13 +164,13 @@ def test_a_trials_directory_has_name_tag_and_date(tmp_path, frozen_time):
 
 
 @pytest.mark.parametrize("own", [None, "short", "x" * 255])
-def test_a_taken_name_gets_four_hex_digits(tmp_path, frozen_time, own):
+def test_a_taken_name_gets_hex_digits(tmp_path, frozen_time, own):
     creator = None if own is None else lambda trial: own
     names = [create_trial_directory(str(tmp_path), make_trial(tmp_path), creator) for _ in range(3)]
 
     assert len(set(names)) == 3
     for name in names[1:]:
-        assert re.fullmatch(re.escape(names[0][:250]) + "_[0-9a-f]{4}", name)
+        assert re.fullmatch(re.escape(names[0][:246]) + "_[0-9a-f]{8}", name)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_name_from_the_user_is_used_fully(tmp_path):
 
     assert create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}") == "my ab12c_00000"
     assert re.fullmatch(
-        "my ab12c_00000_[0-9a-f]{4}", create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}")
+        "my ab12c_00000_[0-9a-f]{8}", create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}")
     )
     trial.set_name("team/model")  # a slash in a name is fine, it is no path
     assert create_trial_directory(str(tmp_path), trial).startswith("team_model_0_lr=0.1_")
