@@ -71,9 +71,9 @@ def test_a_hundred_trials_run_at_the_same_time(monkeypatch):
     assert not grid.errors
 
 
-def test_a_run_needs_no_home_no_temporary_directory_and_no_shared_memory(script):
+def test_a_run_needs_no_home_and_no_temporary_directory(script):
     stdout = script.run(
-        SCRIPTS / "lacks_anonymous_files.py",
+        SCRIPTS / "three_trials.py",
         HOME="/nowhere",
         TMPDIR="/proc",
     )

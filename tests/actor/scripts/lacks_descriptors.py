@@ -1,9 +1,9 @@
-"""Removes what other systems than Linux do not have: descriptors of processes, anonymous files, `waitid`."""
+"""Removes what other systems than Linux do not have: descriptors of processes, `waitid`."""
 
 import os
 import signal
 
-for name in ("pidfd_open", "waitid", "memfd_create"):
+for name in ("pidfd_open", "waitid"):
     if hasattr(os, name):
         delattr(os, name)
 if hasattr(signal, "pidfd_send_signal"):

@@ -11,7 +11,7 @@ import threading  # noqa: F401
 
 for module, names in {
     os: "fork register_at_fork getuid geteuid uname killpg getpgrp getsid setsid wait4 waitid WNOHANG pidfd_open "
-    "fdatasync memfd_create sched_getaffinity O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_PATH",
+    "fdatasync sched_getaffinity O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_PATH",
     signal: "SIGKILL SIGHUP SIGUSR1 SIGUSR2 SIGSTOP SIGCONT SIGALRM SIGCHLD setitimer pthread_sigmask",
     socket: "AF_UNIX MSG_NOSIGNAL send_fds recv_fds",
     select: "poll epoll",
