@@ -182,18 +182,6 @@ def test_signals_never_go_to_whole_groups_by_accident():
     assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (process_tree.send_signal, process_tree.kill_group))
 
 
-def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver):
-    driver.start("a")
-    event = driver.stop("a")
-    assert (event.cause, event.kind, event.counts, event.exit_code) == ("stopped", "stopped", True, 0)
-
-
-def test_stop_before_the_actor_is_ready(driver):
-    driver.group.start_in("a", partial(Hosted, factory=Counter))
-    event = driver.stop("a")
-    assert event.kind == "stopped"
-
-
 @pytest.mark.usefixtures("time_to_clean_up")
 def test_after_the_grace_period_user_code_is_unwound(driver, tmp_path):
     pid_file, err = tmp_path / "pids", tmp_path / "err"

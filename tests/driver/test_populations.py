@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from kit import Counter, Spy, cut, fit, report_state, restored_state, resume, run_path
+from kit import Counter, cut, fit, report_state, restored_state, resume, run_path
 
 from minitune import (
     ConcurrencyLimiter,
@@ -129,17 +129,6 @@ def test_each_exploit_is_on_record_with_its_reason(synch):
         assert "donor" in one.facts
 
 
-def test_eight_members_share_two_cpus_evenly(monkeypatch):
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
-    order = []
-    spy = Spy(lambda trial, result: order.append(trial.number))
-    grid = fit(Climber, {"lr": grid_search([float(n) for n in range(1, 9)])}, scheduler=pbt(), callbacks=[spy], seed=0)
-    check(grid)
-    assert spy.most_running == 2
-    half = order[: len(order) // 2]
-    assert set(half) == set(range(8)), "all have had a turn by then"
-
-
 def test_the_metrics_of_a_copy_go_on_from_its_donors():
     grid = fit(Climber, SPACE, scheduler=pbt(), seed=1)
     rows = grid[0].get_rows()
@@ -147,14 +136,6 @@ def test_the_metrics_of_a_copy_go_on_from_its_donors():
     assert iterations[-1] == END
     (first, *_) = (n for n in range(1, len(rows)) if rows[n]["score"] > rows[n - 1]["score"] + 100)
     assert len(rows[first]["rates"]) == rows[first]["training_iteration"]
-
-
-def test_hyperparameters_that_are_missing_are_drawn_and_shown():
-    spy = Spy()
-    grid = fit(Climber, {"kept": 1}, scheduler=pbt(), num_samples=3, callbacks=[spy], seed=1)
-    check(grid)
-    assert len({result.get_rows()[0]["rates"][0] for result in grid}) == 3
-    assert all(trial.evaluated_params["lr"] == trial.config["lr"] for trial in spy.trials)
 
 
 def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best():

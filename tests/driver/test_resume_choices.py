@@ -87,18 +87,16 @@ def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one():
     assert [result.metrics for result in looked] == [result.metrics for result in second]
 
 
-def test_to_go_on_has_precedence_over_to_begin_anew():
+@pytest.mark.parametrize(
+    ("choice", "goes_on"),
+    [({"restart_errored": True}, True), ({"_resume_config": ResumeConfig(errored=ResumeType.RESTART)}, False)],
+    ids=["to go on has precedence", "a resume config stands in place of the flags"],
+)
+def test_of_two_choices_for_failed_trials_one_holds(choice, goes_on):
     first = fit(counting(3, bad=[1]), GRID)
-    second = resume(counting(3), resume_errored=True, restart_errored=True)
+    second = resume(counting(3), resume_errored=True, **choice)
     assert outcome_of(second) == [(3, False)] * 3
-    assert second[1].metrics["trial_id"] == first[1].metrics["trial_id"]
-
-
-def test_a_resume_config_stands_in_place_of_the_flags():
-    first = fit(counting(3, bad=[1]), GRID)
-    second = resume(counting(3), resume_errored=True, _resume_config=ResumeConfig(errored=ResumeType.RESTART))
-    assert outcome_of(second) == [(3, False)] * 3
-    assert second[1].metrics["trial_id"] != first[1].metrics["trial_id"]
+    assert (second[1].metrics["trial_id"] == first[1].metrics["trial_id"]) is goes_on
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "raise"])

@@ -38,13 +38,6 @@ def owing(name):
     return book
 
 
-def test_a_big_request_does_not_hold_up_smaller_ones():
-    book = busy_ledger()
-    assert not book.can_acquire(BIG, "big")
-    assert overtake(book, 15) == 15
-    assert book.owed() is None
-
-
 def test_request_overtaken_sixteen_times_goes_next():
     book = busy_ledger()
     assert not book.can_acquire(BIG, "big")

@@ -111,11 +111,6 @@ def test_an_amount_of_memory_that_was_meant_in_another_unit_is_shown_in_bytes():
         ledger(4, 2, memory=512).can_acquire(Resources.of({"memory": 2**30}))
 
 
-def test_a_correct_name_gets_no_suggestion():
-    with pytest.raises(TuneError, match=r"\(GPU: 1 requested, 0 in total\)"):
-        ledger(4).can_acquire(Resources.of({"gpu": 1}))
-
-
 def test_written_off_resources_are_gone_for_good():
     book = ledger(4, 2)
     book.can_acquire(Resources.of({"cpu": 4}))

@@ -6,7 +6,7 @@ import pytest
 from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Transition
-from minitune.schedulers import HyperBandForBOHB, HyperBandScheduler
+from minitune.schedulers import HyperBandScheduler
 
 
 class Band:
@@ -348,17 +348,6 @@ def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume():
 def test_a_state_of_other_brackets_is_refused():
     with pytest.raises(ValueError, match=r"max_t=9, reduction_factor=3.*use the same"):
         HyperBandScheduler(max_t=81).set_state(Band([1]).scheduler.get_state())
-
-
-def test_bohb_tells_the_search_algorithm_which_rung_was_reached():
-    band = Band([1, 2, 3], kind=HyperBandForBOHB)
-    told = []
-    for t in (0.5, 1):
-        result = {"training_iteration": t, "score": 1}
-        trial = band.trials[0]
-        band.scheduler.on_trial_result(band.context, trial if t == 1 else run_trial(trial), result)
-        told.append(result["hyperband_info"])
-    assert told == [{}, {"budget": 1}]
 
 
 def test_a_stand_in_for_the_controller_need_not_know_of_supply():
