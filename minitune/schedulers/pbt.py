@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from minitune.base import files
 from minitune.base.calls import explains_calls
 from minitune.base.checks import did_you_mean, is_real, require, require_flag, shown
+from minitune.base.json_text import MAX_ITEMS, short_text
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import number_text, plain_or_short, warn_once
@@ -138,7 +139,9 @@ def _step(line: str, path: str) -> ExploitStep:
 
 
 def _json_value(value: Any) -> Any:
-    """An object that JSON does not know, as a number, a list of an array's items, or text."""
+    """An object that JSON does not know, as a number, a list of an array's items, or text, such as a large array."""
+    if hasattr(value, "__array_interface__") and value.size > MAX_ITEMS:
+        return short_text(value)
     for convert in ("item", "tolist"):
         try:
             return getattr(value, convert)()

@@ -488,11 +488,20 @@ class Array:
         return [1, 2]
 
 
+class LargeArray(Array):
+    __array_interface__ = None
+    size = 50_000_000
+
+    def __str__(self):
+        return "[0 1 ... 9]"
+
+
 def test_values_that_json_does_not_know_are_written_as_numbers_lists_or_texts(tmp_path):
-    config = {"scalar": Scalar(0.5), "array": Array(), "path": Path("a/b")}
+    config = {"scalar": Scalar(0.5), "array": Array(), "path": Path("a/b"), "data": LargeArray()}
     write_step(str(tmp_path), "t1", "t0", ExploitStep("1", "0", 4, 2, config, {"lr": 1}))
     (line,) = (tmp_path / "pbt_policy_t1.txt").read_text().splitlines()
-    assert json.loads(line) == ["1", "0", 4, 2, {"scalar": 0.5, "array": [1, 2], "path": "a/b"}, {"lr": 1}]
+    written = {"scalar": 0.5, "array": [1, 2], "path": "a/b", "data": "[0 1 ... 9]"}
+    assert json.loads(line) == ["1", "0", 4, 2, written, {"lr": 1}]
 
 
 def test_nothing_is_written_when_disabled_or_replayed(tmp_path):
