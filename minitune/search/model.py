@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,7 @@ from minitune.search.groups import Group, Parent, numbers_of
 from minitune.search.parzen import BadSide, GoodSide, Point, best_candidate, draw_by_ratio
 from minitune.search.ranking import Observation, Ranking
 from minitune.space.domains import Categorical
-from minitune.space.parameters import Axis, Parameter, draw, parameters
+from minitune.space.parameters import Axis, Parameter, draw, first_equals, parameters
 
 _MOST_GOOD = 25
 """The maximum number of kernels of the good side, as in HyperOpt and Optuna. Not measured: more widen the search."""
@@ -97,6 +97,14 @@ class Model:
         if len(self._groups) > 1:
             self.whole = Group(None, parameters(space), choices)
             self._learning.append(self.whole)
+        # Of equal categories the first one counts: after a resume, the searcher knows their values alone.
+        self._firsts = {
+            (parent, name): firsts
+            for parent, group in self._groups.items()
+            for name, domain in group.domains.items()
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range)
+            if (firsts := first_equals(domain.categories)) is not None
+        }
         self.count = self._count_configurations(None)
         self._tried: Counter[frozenset[tuple[str, Any]]] = Counter()  # of a finite space
         self._places = _Tried()  # of an infinite one, in `whole`
@@ -248,6 +256,9 @@ class Model:
                 if name not in drawn:
                     drawn.update(sample(self._groups[parameter.parent]))
                 values[name] = drawn[name]
+            firsts = self._firsts.get((parameter.parent, name))
+            if firsts is not None:
+                values[name] = firsts[values[name]]
             return values[name]
 
         return draw(self._space, choose), values
@@ -257,7 +268,7 @@ class Model:
         total = 1
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
             if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
-                below = [self._count_configurations((name, index)) for index in range(len(domain))]
+                below = [self._count_configurations((name, index)) for index in self._different(parent, name, domain)]
                 if None in below:
                     count = None
                 else:
@@ -269,11 +280,20 @@ class Model:
             total *= count
         return total
 
+    def _different(self, parent: Parent, name: str, domain: Categorical) -> Iterable[int]:
+        """The indices of the categories of a parameter that differ."""
+        firsts = self._firsts.get((parent, name))
+        return range(len(domain)) if firsts is None else sorted(set(firsts))
+
     def _every(self, parent: Parent) -> Iterator[dict[str, Any]]:
         columns: list[list[dict[str, Any]]] = []
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
             if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
-                column = [{name: i, **below} for i in range(len(domain)) for below in self._every((name, i))]
+                column = [
+                    {name: i, **below}
+                    for i in self._different(parent, name, domain)
+                    for below in self._every((name, i))
+                ]
             else:
                 column = [{name: value} for value in Axis(numbers_of(domain)).values()]
             columns.append(column)

@@ -7,7 +7,7 @@ and domains or samplers of the user, get their values when the trial is created.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
@@ -244,6 +244,21 @@ def category_of(categories: Any, value: Any) -> int | None:
             if test(category):
                 return index
     return None
+
+
+def first_equals(categories: Sequence[Any]) -> list[int] | None:
+    """For each category, the index of the first one of its type that is equal to it; None if all differ. A record has
+    the value alone, of which `category_of` finds the first index.
+    """
+    try:
+        firsts: dict[Any, int] = {}
+        found = [firsts.setdefault((type(category), category), i) for i, category in enumerate(categories)]
+    except TypeError:  # a list, a dict, or another object without a hash
+        found = []
+        for i, category in enumerate(categories):
+            same = (j for j in range(i) if type(categories[j]) is type(category) and is_same(categories[j], category))
+            found.append(next(same, i))
+    return None if found == list(range(len(found))) else found
 
 
 def _is_part(space: Any, value: Any) -> bool:

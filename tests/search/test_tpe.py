@@ -1,6 +1,7 @@
 """TPESearch: it finds good values in every kind of space, and nothing that trials do throws it off."""
 
 import math
+import pickle
 import random
 import statistics
 
@@ -146,6 +147,28 @@ def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(kind, capl
     assert "tried" not in caplog.text
     play(searcher, lambda config: config["b"], 3, first=60)
     assert caplog.text.count("all 60 configurations of the search space have been tried") == 1
+
+
+TWINS = [["ok", "ok", "fail"], [[1], [1], [2]], [{"x": domains.uniform(0, 1)}, "no", "no"], [1, True, 1.0, 1]]
+
+
+@pytest.mark.parametrize("categories", TWINS)
+def test_a_search_that_knows_the_values_of_equal_categories_goes_on_as_one_that_drew_them(categories):
+    space = {"a": domains.uniform(0, 1), "c": domains.choice(categories)}
+    drew, knows = (TPESearch(space, metric="loss", mode="min", seed=1, n_initial_points=3) for _ in range(2))
+    for number in range(20):
+        config = drew.suggest(str(number))
+        knows.adopt(str(number), pickle.loads(pickle.dumps(config)))
+        for searcher in (drew, knows):
+            searcher.on_trial_complete(str(number), {"loss": config["a"]})
+    assert repr(drew.suggest("last")) == repr(knows.suggest("last"))
+
+
+def test_equal_categories_are_one_configuration(caplog):
+    searcher = TPESearch({"c": domains.choice([1, 1, 2, 2, 3])}, metric="loss", mode="min", seed=1)
+    assert sorted(config["c"] for config, _ in play(searcher, lambda config: config["c"], 3)) == [1, 2, 3]
+    play(searcher, lambda config: config["c"], 1, first=3)
+    assert "all 3 configurations of the search space have been tried" in caplog.text
 
 
 def test_a_space_with_a_function_is_never_used_up(caplog):
