@@ -19,7 +19,7 @@ from minitune.base.text import echo
 from minitune.commands import Commands, set_command
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
+from minitune.executors.devices import detect_gpus, memory, memory_bytes, usable_cpus
 
 _NEEDED = ("cloudpickle", "psutil")
 
@@ -103,7 +103,7 @@ def _cpus() -> str:
 def _memory() -> str:
     total = memory()[0]
     limit = memory_bytes()
-    text = f"{_size(limit)}, {_size(free_memory_bytes())} free"
+    text = _size(limit)
     if limit < total:
         text += f" (a limit; the machine has {_size(total)})"
     return text

@@ -151,29 +151,6 @@ def memory_bytes() -> int:
     return min([memory()[0], *limits])
 
 
-def free_memory_bytes() -> int:
-    """The memory that this process can still use without paging."""
-    rests = []
-    of_both_versions = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-    for directory in own_groups("memory"):
-        for name_of_limit, name_of_usage in of_both_versions:
-            limit = read_text(os.path.join(directory, name_of_limit))
-            usage = read_text(os.path.join(directory, name_of_usage))
-            if limit.isdigit() and usage.isdigit():
-                # Its usage includes files that it has read, which the kernel drops when memory is needed.
-                rests.append(int(limit) - int(usage) + _cached_bytes(directory))
-    return max(0, min([memory()[1], *rests]))
-
-
-def _cached_bytes(cgroup: str) -> int:
-    """The part of a cgroup's memory that holds files and that the kernel can free at once."""
-    for line in read_text(os.path.join(cgroup, "memory.stat")).splitlines():
-        name, _, amount = line.partition(" ")
-        if name == "inactive_file" and amount.isdigit():
-            return int(amount)
-    return 0
-
-
 def memory() -> tuple[int, int]:
     """The total memory of this machine in bytes, and what programs can still use without paging. Without psutil, whose
     import takes 10 ms.

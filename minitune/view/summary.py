@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -161,7 +162,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         head = f"Error of trial {first.name}"
         if len(alike) > 1:
             head += f" and {counted(len(alike) - 1, 'more trial')} with the same error"
-        if alike is ordered[0]:
+        if alike is ordered[0] and os.path.isdir(first.experiment_path):  # else nothing can be run again
             command = rerun_command(first)
             cause = None if first.error is None else first.error.__cause__
             if not isinstance(cause, ProgramError):  # a debugger cannot stop in the program's code

@@ -12,7 +12,6 @@ from minitune.base import cgroups
 from minitune.executors import devices
 from minitune.executors.devices import (
     detect_gpus,
-    free_memory_bytes,
     machine_resources,
     memory,
     memory_bytes,
@@ -164,32 +163,6 @@ def test_the_systems_memory_is_found_also_where_the_kernel_tells_less(monkeypatc
 def test_memory_is_bounded_by_the_limit(make_host, files, own, limit):
     make_host(files=files, own=own)
     assert memory_bytes() == (limit or psutil.virtual_memory().total)
-
-
-@pytest.mark.parametrize(
-    ("files", "own", "free"),
-    [
-        ({"memory.max": "max", "memory.current": "4000"}, "0::/\n", 10_000),
-        ({"memory.max": "9000", "memory.current": "4000"}, "0::/\n", 5_000),
-        ({"memory.max": "9000", "memory.current": "4000", "memory.stat": "anon 1\ninactive_file 300"}, "0::/\n", 5_300),
-        ({"memory.max": "99000", "memory.current": "4000"}, "0::/\n", 10_000),
-        ({"memory.max": "9000", "memory.current": "9500"}, "0::/\n", 0),
-        (
-            {"a/memory.max": "9000", "a/memory.current": "1", "a/b/memory.max": "70", "a/b/memory.current": "30"},
-            "0::/a/b\n",
-            40,
-        ),
-        (
-            {"memory/d/memory.limit_in_bytes": "9000", "memory/d/memory.usage_in_bytes": "4000"},
-            "3:memory:/d\n",
-            5_000,
-        ),
-    ],
-)
-def test_free_memory_is_bounded_by_the_rest_of_the_limit(make_host, monkeypatch, files, own, free):
-    monkeypatch.setattr("minitune.executors.devices.memory", lambda: (50_000, 10_000))
-    make_host(files=files, own=own)
-    assert free_memory_bytes() == free
 
 
 # -- GPUs ----------------------------------------------------------------------------------------------------------
