@@ -143,10 +143,11 @@ def write_piece(piece: list[FilePart], top: str) -> None:
         OSError: If it cannot be written.
     """
     for part in piece:
-        # A node is less trusted than the driver's machine: user code runs there.
-        if os.path.isabs(part.name) or ".." in part.name.split("/"):
-            raise ValueError(f"{part.name!r} is not the name of an entry of a directory")
         path = os.path.join(top, part.name)
+        # A node is less trusted than the driver's machine: user code runs there. A link in the way may lead elsewhere.
+        parent = os.path.realpath(os.path.dirname(path.rstrip("/")))
+        if not f"{parent}/".startswith(f"{os.path.realpath(top)}/"):
+            raise ValueError(f"{part.name!r} is not the name of an entry of a directory")
         if part.name.endswith("/"):
             files.make_directory(path.rstrip("/"))
         elif part.link is not None:

@@ -200,10 +200,10 @@ def test_the_next_trial_of_a_process_finds_no_received_checkpoint(node, home, tm
     assert not Path(node.restored[0]).exists()
 
 
-@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x"])
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "link/x", "link/b/"])
 def test_a_node_cannot_write_elsewhere(tmp_path, name):
     with pytest.raises(ValueError, match="not the name of an entry"):
-        write_piece([ray_files.FilePart(name)], str(tmp_path))
+        write_piece([ray_files.FilePart("link", link=".."), ray_files.FilePart(name)], str(tmp_path))
 
 
 def test_a_checkpoint_that_is_not_there_may_be_in_a_copy_of_the_directory(node, home):
