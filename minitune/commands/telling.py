@@ -35,12 +35,13 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def echo_prose(text: str, begin: str = "") -> None:
-    """Print a text, wrapped at words on a terminal. The lines after the first one have spaces in place of `begin`."""
+def echo_prose(text: str, begin: str = "", indent: int | None = None) -> None:
+    """Print a text behind `begin`, wrapped at words on a terminal. Its other lines are indented, by default as much."""
     columns = terminal_width()
-    for line in wrapped(text, None if columns is None else columns - len(begin)):
+    indent = len(begin) if indent is None else indent
+    for line in wrapped(text, None if columns is None else columns - max(indent, len(begin))):
         echo(f"{begin}{line}")
-        begin = " " * len(begin)
+        begin = " " * indent
 
 
 def tell(texts: Mapping[str, Any]) -> None:
@@ -58,7 +59,7 @@ def tell(texts: Mapping[str, Any]) -> None:
                 if isinstance(part, Verbatim):
                     echo(f"  {part}")
                 else:
-                    echo_prose(part, "  ")
+                    echo_prose(part, "  ", 4)
         else:
             echo_prose(str(value), f"{name:<{_WIDTH}} ")
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from minitune.base import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
 from minitune.base.table import Part, as_text, format_cell, left_out_line
-from minitune.base.text import Console, counted, duration
+from minitune.base.text import Console, counted, duration, wrapped
 from minitune.error import MissingMetricError
 from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, best_trial, check_mode
@@ -240,6 +240,7 @@ class LiveReporter(ProgressReporter):
         """Show a message of the driver. In a notebook, it is below the end of the run, once that is shown."""
         if not self._verbose:
             return
+        text = "\n".join(line for each in text.splitlines() for line in wrapped(each, self._console.columns()))
         if self._screen is not None:
             self._screen.write(f"{text}\n")
         elif self._notebook is None or not self._notebook.add(text):

@@ -32,6 +32,7 @@ from minitune.base.text import (
     warn_once,
     width_of,
     without_codes,
+    wrapped,
 )
 
 
@@ -252,3 +253,19 @@ def test_a_page_gets_whole_numbers_that_browsers_round_as_texts():
     assert plain_or_short(2**53 - 1) == 2**53 - 1
     assert plain_or_short(2**53) == str(2**53)
     assert plain_or_short(math.inf) == "inf"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "lines"),
+    [
+        ("a few words", None, ["a few words"]),
+        ("a few words", 11, ["a few words"]),
+        ("a few words", 10, ["a few", "words"]),
+        ("see `minitune resume /a b` for more", 20, ["see", "`minitune resume /a b`", "for more"]),
+        ("results in /a/very/long/path", 12, ["results in", "/a/very/long/path"]),
+        ("日本 日本 日本", 9, ["日本 日本", "日本"]),
+        ("", 10, [""]),
+    ],
+)
+def test_prose_is_wrapped_between_words_and_commands_and_paths_stay_whole(text, columns, lines):
+    assert wrapped(text, columns) == lines

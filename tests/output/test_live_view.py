@@ -320,7 +320,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(name, terminal, monke
     with terminal:
         fit_four()
     assert "\x1b" not in terminal.raw
-    assert terminal.lines()[0].startswith("Run of 4 trials (min loss); results in ")
+    assert terminal.lines()[0].startswith("Run of 4 trials (min loss); results in")
 
 
 class OnResult(Callback):
