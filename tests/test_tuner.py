@@ -2,11 +2,9 @@
 
 import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from kit import fit, listening
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -29,23 +27,6 @@ def test_a_grid_of_names_prints_its_status_and_its_first_result_in_few_lines(scr
     assert f" s: {size} finished\n" in stdout
     assert "== Status ==" not in stdout
     assert len(lines) <= 40
-
-
-@pytest.mark.usefixtures("hurried")
-def test_a_callback_gets_turns_while_trials_say_nothing(tmp_path):
-    turns = []
-
-    def turn(**info):
-        turns.append(info)
-        if len(turns) == 10:
-            (tmp_path / "ten turns").touch()
-
-    def silent(config):
-        while not (tmp_path / "ten turns").exists():
-            time.sleep(0.01)
-
-    fit(silent, executor="local", callbacks=[listening(on_step_end=turn)])
-    assert len(turns) >= 10
 
 
 def test_a_failed_trial_shows_the_users_traceback_and_frames_alone(script):

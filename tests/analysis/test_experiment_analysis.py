@@ -1,7 +1,6 @@
 """ExperimentAnalysis, also from a run's directory alone."""
 
 import json
-import math
 import os
 import shutil
 from collections import Counter
@@ -246,28 +245,6 @@ def test_a_time_that_a_callback_has_replaced_by_a_text_counts_as_unknown():
     grid = fit(lambda config: {"loss": 1}, callbacks=[listening(on_trial_result=replace)])
     assert grid[0].metrics["time_total_s"] == "long"
     assert ExperimentAnalysis(grid.experiment_path).runner_data()["_total_time"] == 0
-
-
-def test_reports_before_a_rollback_do_not_count(tmp_path):
-    mark = str(tmp_path / "mark")
-
-    def twice(config):
-        first = not os.path.exists(mark)
-        Path(mark).touch()
-        report({"n": 10 if first else 1})
-        if first:
-            raise ValueError("once")
-
-    grid = Tuner(
-        twice,
-        tune_config=TuneConfig(executor="inline", metric="n", mode="max"),
-        run_config=RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1)),
-    ).fit()
-    (trial,) = read_run(grid.experiment_path).trials
-
-    assert (trial.status, trial.num_failures, trial.error) == ("TERMINATED", 1, None)
-    assert trial.progress.analysis.get("n", "max") == grid[0].metrics["n"] == 1
-    assert math.isclose(trial.metric_analysis["n"]["avg"], 1)
 
 
 def test_a_run_without_a_usable_value_has_no_best_of_anything(grid, tmp_path, caplog):

@@ -12,7 +12,7 @@ from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesti
 from minitune.base.randomness import lending
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.search import ConcurrencyLimiter, Repeater, Searcher, SearchGenerator
+from minitune.search import ConcurrencyLimiter, Repeater, SearchGenerator
 from minitune.search.tpe import TPESearch
 from minitune.space.domains import choice, grid_search, sample_from, uniform
 from minitune.space.variants import RecursiveDependencyError
@@ -234,12 +234,6 @@ def test_searchers_may_take_some_of_the_runs_properties_or_none():
         for wrapped in (searcher, ConcurrencyLimiter(searcher, 2)):
             assert SearchGenerator(wrapped).set_search_properties("loss", "min", {}, num_samples=5, stop=None)
             assert searcher.known == expected
-
-
-def test_several_objectives_are_lists():
-    searcher = Searcher(metric=["loss", "size", "note"], mode=["min", "max", "obs"])
-    assert searcher.metric == ["loss", "size", "note"]
-    assert searcher.mode == ["min", "max", "obs"]
 
 
 # -- warm start --------------------------------------------------------------------------------------------------------
