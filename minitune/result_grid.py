@@ -392,18 +392,17 @@ class ResultGrid(Sequence[Result]):
         self,
         metric: str | None = None,
         mode: str | None = None,
-        scope: str = "last",
+        scope: str | None = None,
         filter_nan_and_inf: bool = True,
         by: str = "value",
     ) -> Result:
         """The result of the best trial, of equal ones the earlier one.
 
         Args:
-            metric: By default the metric of the `TuneConfig`. A run with one trial needs none, one with several
-                objectives the name of one; see also `get_front`.
-            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
-            scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
-                `last-5-avg` or `last-10-avg`.
+            metric: By default that of the `TuneConfig`. With several objectives, the name of one; see also `get_front`.
+            mode: `"min"` or `"max"`.
+            scope: The value that counts: `last`, `all` (the best one), `avg`, `last-5-avg` or `last-10-avg`. By default
+                the last; if a scheduler has stopped trials, the mean of the last three, of those with the most reports.
             filter_nan_and_inf: Leave out trials whose value is not finite.
             by: `"value"`, or `"estimate"`: the first of `get_estimates`, since the best value of a noisy objective is
                 a lucky one. With too few trials, the value decides.
@@ -428,7 +427,9 @@ class ResultGrid(Sequence[Result]):
             raise RuntimeError(f"{self._run.why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._run.trials.index(best)]
 
-    def get_estimates(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> list[Estimate]:
+    def get_estimates(
+        self, metric: str | None = None, mode: str | None = None, scope: str | None = None
+    ) -> list[Estimate]:
         """What to expect of the trials if they were run again and again. The arguments are those of `get_best_result`.
         Blocks for up to 0.2 s of CPU.
 
@@ -452,7 +453,7 @@ class ResultGrid(Sequence[Result]):
         return estimates(self._run.trials, metric, mode, scope)
 
     def get_confirmations(
-        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
+        self, metric: str | None = None, mode: str | None = None, scope: str | None = None
     ) -> list[Confirmation]:
         """The trials that the run has repeated, with the values of the repeats; see `TuneConfig.confirm`.
 

@@ -194,7 +194,11 @@ class ExperimentAnalysis:
         return self.get_best_checkpoint(self._require_best(), *self._run.require_goal(None, None))
 
     def get_best_trial(
-        self, metric: str | None = None, mode: str | None = None, scope: str = "last", filter_nan_and_inf: bool = True
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str | None = None,
+        filter_nan_and_inf: bool = True,
     ) -> Trial | None:
         """The best trial by a metric, a mode and a scope as in `ResultGrid.get_best_result`. None, with a warning, if
         no trial has a usable value. Of equal trials, the first one wins.
@@ -210,7 +214,7 @@ class ExperimentAnalysis:
         return best
 
     def get_best_config(
-        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
+        self, metric: str | None = None, mode: str | None = None, scope: str | None = None
     ) -> dict[str, Any] | None:
         """The configuration of the best trial, or None; see `get_best_trial`."""
         best = self.get_best_trial(metric, mode, scope)
@@ -241,7 +245,9 @@ class ExperimentAnalysis:
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))
 
     # names of Ray 1
-    def get_best_logdir(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> str | None:
+    def get_best_logdir(
+        self, metric: str | None = None, mode: str | None = None, scope: str | None = None
+    ) -> str | None:
         """The directory of the best trial; see `get_best_trial`."""
         best = self.get_best_trial(metric, mode, scope)
         if best is None:

@@ -71,7 +71,7 @@ class RunResults:
         return story.setup.seed
 
     def find_best(
-        self, metric: str | None, mode: str | None, scope: str = "last", filter_nan_and_inf: bool = True
+        self, metric: str | None, mode: str | None, scope: str | None = None, filter_nan_and_inf: bool = True
     ) -> Trial | None:
         """See `ExperimentAnalysis.get_best_trial`. None, without a warning, if no trial has a usable value."""
         require_metric("metric", metric)

@@ -81,8 +81,8 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scope",
         choices=SCOPES,
-        default="last",
-        help="the value by which trials are compared: the last, the best (all) or an average (default: last)",
+        help="the value by which trials are compared: the last, the best (all) or an average (default: the last; if a "
+        "scheduler has stopped trials, the mean of the last three, for those with the most reports)",
     )
     shown = parser.add_mutually_exclusive_group()
     add_json(shown)
@@ -233,7 +233,8 @@ def _number(value: Any) -> str | None:
 def _best_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Why this trial is the best one, and what is to be expected of it."""
     begun = facts["total_trials"] - facts["counts"]["pending"]
-    chosen = f"{facts['mode']} of {facts['metric']}, scope {facts['scope']}, of {counted(begun, 'trial')}"
+    scope = f", scope {facts['scope']}" if facts["scope"] else ""
+    chosen = f"{facts['mode']} of {facts['metric']}{scope}, of {counted(begun, 'trial')}"
     if facts["state"] != FINISHED_RUN:
         chosen += f" so far (the run {Standing(facts['state'], '').said})"
     waiting = facts["counts"]["not_started"]

@@ -2,6 +2,9 @@
 
 `Goal.ranked` is the only order of trials, and its first one is `best_trial`. It prefers the first of equals;
 `best_checkpoint` prefers the last.
+
+If a scheduler has stopped trials, the best value of all is often a lucky one of a trial that hardly began. So only the
+trials with the most reports are compared there, by the mean of their last ones: `benchmarks/FINDINGS.md`, *stopped*.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -22,6 +26,10 @@ from minitune.result import DEFAULT_METRIC, flatten, lookup, own_metrics
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
+_FEWEST = 3
+"""If a scheduler has stopped trials, those are compared that have as many reports as this many others, or more."""
+_RECENT = 3
+"""They are compared by the mean of so many of their last values."""
 _NAMES_SHOWN = 10
 _NAME_LENGTH = 40
 _T = TypeVar("_T")
@@ -154,8 +162,8 @@ class Goal:
         return f"{self.metric} ({self.mode})"
 
     def ranked(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The trials that can be compared, the best first: confirmed ones by the means of their repeats, then others
-        by their last value if it is finite, equal ones in their order. No repeats.
+        """The trials with a finite last value, the best first: confirmed ones by the means of their repeats, then those
+        of `compared_values`, then the others by their last value. Equal ones keep their order. No repeats.
 
         With several objectives, it is their front, in which no trial is the best. Empty without a metric and a mode.
         """
@@ -163,10 +171,12 @@ class Goal:
             return self.front(trials)
         if not self.metric or self.mode is None:
             return []
-        scored = list(compared_values(trials, self.metric, self.mode))
-        scored.sort(key=itemgetter(0), reverse=self.mode == "max")  # stable, also in reverse
-        confirmed = [each.trial for each in confirmations(trials, self.metric, self.mode)]
-        return list(dict.fromkeys([*confirmed, *map(itemgetter(1), scored)]))
+        found = [each.trial for each in confirmations(trials, self.metric, self.mode)]
+        for scope in (None, "last"):
+            scored = list(compared_values(trials, self.metric, self.mode, scope))
+            scored.sort(key=itemgetter(0), reverse=self.mode == "max")  # stable, also in reverse
+            found += map(itemgetter(1), scored)
+        return list(dict.fromkeys(found))
 
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
         """The trials on the Pareto front of their last values; see `non_dominated`.
@@ -203,10 +213,10 @@ def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
 
 
 def best_trial(
-    trials: Sequence[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
+    trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None, filter_nan_and_inf: bool = True
 ) -> Trial | None:
-    """The best trial, failed ones included, the first one of equals; None if no trial has the metric. `scope` is one of
-    `SCOPES`. With `filter_nan_and_inf`, only finite values count; otherwise NaN wins only if it comes first.
+    """The best trial, failed ones included, the first one of equals; None if no trial has the metric. See
+    `compared_values`. With `filter_nan_and_inf`, only finite values count; otherwise NaN wins only if it comes first.
 
     If the run has confirmed its most promising trials by this metric, it is the first of `confirmations`. A repeat is
     never the best trial.
@@ -223,24 +233,43 @@ def best_trial(
 
 
 def compared_values(
-    trials: Iterable[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
+    trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None, filter_nan_and_inf: bool = True
 ) -> Iterator[tuple[float, Trial]]:
-    """The values by which trials are compared; see `best_trial`. Repeats are left out."""
+    """The values by which trials are compared. Repeats are left out.
+
+    `scope` is one of `SCOPES`. Without one, it is the last value; of trials that a scheduler may stop, the mean of the
+    last three, for those that have `reports_of_the_best`.
+    """
     statistic = statistic_of(scope, mode)
+    least = 0 if scope else reports_of_the_best(trials, metric)
     for trial in trials:
-        if trial.repeats is None:
+        if trial.repeats is None and trial.progress.num_reports >= least:
             value = trial.progress.analysis.get(metric, statistic)
             if value is not None and (math.isfinite(value) or not filter_nan_and_inf):
-                yield value, trial
+                yield trial.progress.analysis.mean_of_last(metric, _RECENT) if least else value, trial
 
 
-def statistic_of(scope: str, mode: str) -> str:
-    """The statistic of `MetricAnalysis` by which trials are compared.
+def reports_of_the_best(trials: Iterable[Trial], metric: str) -> int:
+    """If a scheduler has stopped trials, the most reports that three trials have; else 0."""
+    counts = []
+    is_stopped = False
+    for trial in trials:
+        value = trial.progress.analysis.get(metric, "last")
+        if trial.repeats is None and value is not None and math.isfinite(value):
+            counts.append(trial.progress.num_reports)
+            is_stopped = is_stopped or bool(trial.stopped_by)
+    return nlargest(_FEWEST, counts)[-1] if is_stopped and len(counts) >= _FEWEST else 0
+
+
+def statistic_of(scope: str | None, mode: str) -> str:
+    """The statistic of `MetricAnalysis` by which trials are compared, by default the last value.
 
     Raises:
         ValueError: If the mode or the scope is unknown.
     """
     check_mode(mode)
+    if scope is None:
+        return "last"
     if scope not in SCOPES:
         raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
     if scope == "all":
@@ -291,7 +320,7 @@ class Confirmation(NamedTuple):
         return f"{number_text(self.mean)} {again} ({number_text(self.seen)} seen)"
 
 
-def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> list[Confirmation]:
+def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None) -> list[Confirmation]:
     """The trials that the run has repeated because they were promising by this metric, the best mean first.
 
     Empty as long as one of them may still get its first value by a repeat, so that the best trial does not change with
@@ -327,15 +356,17 @@ class Best:
 
     Attributes:
         value: The value for which it is the best one: the mean of its repeats, or its own.
+        least: If another trial has a better value and was left out, the reports that a trial needs; else 0.
     """
 
     trial: Trial
     metric: str
     value: float
     confirmed: Confirmation | None = None
+    least: int = 0
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> Best | None:
+    def of(cls, trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None) -> Best | None:
         """The first of `confirmations`, or `best_trial`, whose errors it raises; None if there is neither."""
         confirmed = confirmations(trials, metric, mode, scope)
         if confirmed:
@@ -344,11 +375,19 @@ class Best:
         value = None if trial is None else trial.progress.analysis.get(metric, statistic_of(scope, mode))
         if trial is None or value is None:
             return None
-        return cls(trial, metric, value)
+        least = 0
+        if scope is None and best_trial(trials, metric, mode, "last") is not trial:
+            least = reports_of_the_best(trials, metric)
+        return cls(trial, metric, value, least=least)
 
     def __str__(self) -> str:
         """Such as `loss=0.21`; of a confirmed trial with its mean, see `Confirmation`."""
-        return f"{self.metric}={number_text(self.value) if self.confirmed is None else self.confirmed}"
+        if self.confirmed is not None:
+            return f"{self.metric}={self.confirmed}"
+        text = f"{self.metric}={number_text(self.value)}"
+        if self.least:
+            text += f" (best mean of the last {_RECENT} reports, of trials with {self.least} or more)"
+        return text
 
 
 def earlier_best(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:

@@ -82,6 +82,11 @@ class MetricAnalysis:
             return None
         return _STATISTICS[scope](known)
 
+    def mean_of_last(self, key: str, count: int) -> float:
+        """The mean of so many of the last values, at most ten, of a metric that has one."""
+        self._take_in()
+        return _mean(self._metrics[key][4][-count:])
+
     def as_dict(self) -> dict[str, dict[str, float]]:
         """All statistics: `{metric: {"max": ..., "min": ..., "avg": ..., "last": ..., "last-5-avg": ..., ...}}`."""
         self._take_in()

@@ -94,7 +94,7 @@ def short(value: float) -> str:
     return number_text(float(f"{value:.3g}"))
 
 
-def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> list[Estimate]:
+def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None) -> list[Estimate]:
     """Estimate the expected values of the trials that can be compared with the best one.
 
     These trials have a finite value, and have run at least as many iterations as the best one. Of more than 100, the

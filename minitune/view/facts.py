@@ -72,7 +72,7 @@ IterationOf = Callable[[Trial, str, float], Any]
 
 
 def run_facts(
-    run: Story, state: Standing, goal: Goal, scope: str = "last", find_iteration: IterationOf | None = None
+    run: Story, state: Standing, goal: Goal, scope: str | None = None, find_iteration: IterationOf | None = None
 ) -> dict[str, Any]:
     """A run: its state, its best trial by this goal, what went wrong, and how to go on; see `best_facts`."""
     times = times_of(run, state)
@@ -147,7 +147,7 @@ def last_decisions(run: Story, decisions: Decisions) -> list[dict[str, Any]]:
 
 # -- the best trial ----------------------------------------------------------------------------------------------------
 def best_facts(
-    run: Story, state: Standing, goal: Goal, scope: str = "last", find_iteration: IterationOf | None = None
+    run: Story, state: Standing, goal: Goal, scope: str | None = None, find_iteration: IterationOf | None = None
 ) -> dict[str, Any] | None:
     """The best trial, its value, and, once the run has ended, what is to be expected of it; None if there is none.
 
@@ -164,9 +164,9 @@ def best_facts(
     trial = best.trial
     value = trial.progress.analysis.get(metric, statistic_of(scope, mode))
     iteration = None
-    if value is not None and scope in ("all", "last"):  # an average has no iteration
+    if value is not None and scope in (None, "all", "last"):  # an average has no iteration
         iteration = find_iteration(trial, metric, value)
-    other = earlier_best(run.trials, trial, metric, mode) if scope == "last" else None
+    other = earlier_best(run.trials, trial, metric, mode) if scope in (None, "last") else None
     # The best value may belong to a report without a checkpoint, or with one that was removed.
     kept = best_checkpoint(((kept.progress.metrics, kept) for kept in trial.checkpoints), metric, mode)
     return {
@@ -174,7 +174,7 @@ def best_facts(
         "status": trial.state,
         "metric": metric,
         "mode": mode,
-        "scope": scope,
+        "scope": scope or (None if best.least else "last"),
         "value": value,
         "mean": best.confirmed and best.confirmed.mean,
         "value_iteration": iteration,
@@ -193,7 +193,7 @@ def best_facts(
     }
 
 
-def _best_finished(run: Story, best: Trial, metric: str, mode: str, scope: str) -> dict[str, Any] | None:
+def _best_finished(run: Story, best: Trial, metric: str, mode: str, scope: str | None) -> dict[str, Any] | None:
     """The best trial that has not failed, if the best one has; else None."""
     if best.status != ERROR:
         return None
@@ -201,7 +201,7 @@ def _best_finished(run: Story, best: Trial, metric: str, mode: str, scope: str) 
     return None if other is None else {**identity_of_trial(other.trial), "value": other.value, "text": str(other)}
 
 
-def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str) -> dict[str, Any] | None:
+def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str | None) -> dict[str, Any] | None:
     """What to expect of the best trial if it were run again; None if it has failed, was run again, without noise,
     or with too few trials.
     """

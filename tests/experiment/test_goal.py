@@ -1,10 +1,13 @@
 """What a run optimises: a metric with its mode, and what is said of trials without it."""
 
+import math
+
 import pytest
 from kit import fit
 
 from minitune import grid_search, report
-from minitune.experiment.goal import earlier_best
+from minitune.experiment.goal import Best, Goal, earlier_best
+from minitune.schedulers import FIFOScheduler
 
 
 def report_all(values, **settings):
@@ -41,3 +44,32 @@ def test_a_bare_number_beside_other_metrics_is_not_what_is_missing():
 def test_a_metric_of_an_earlier_report_is_known():
     grid = report_all({0: [{"loss": 1, "acc": 0.5}, {"loss": 2}]})
     assert grid.get_best_result("acc") is grid[0]
+
+
+@pytest.mark.parametrize(
+    ("reports", "stopped", "best", "by_last"),
+    [
+        ([[0.1], [5, 0.5], [5, 0.4], [5, 0.3]], [0], 3, 0),  # the first one was lucky, and hardly began
+        ([[0.1], [5, 0.5], [5, 0.4], [5, 0.3]], [], 0, 0),  # no scheduler has stopped it
+        ([[0.1], [5, 0.5], [5, 0.4]], [0], 0, 0),  # the third longest has one report
+        ([[9, 4, 4, 4], [9, 1, 2, 3], [9, 8, 8, 1], [2]], [3], 1, 2),  # the mean of the last three
+        ([[5, 0.3], [5, 0.3], [5, 0.3], [0.3]], [3], 0, 0),
+        ([[0.1], [5, math.nan], [5, math.nan], [5, math.nan], [5, 1], [5, 2], [5, 3]], [0], 4, 0),
+    ],
+)
+def test_where_a_scheduler_stops_trials_those_with_the_most_reports_are_compared(reports, stopped, best, by_last):
+    class Stops(FIFOScheduler):
+        def on_trial_result(self, tune_controller, trial, result):
+            return "STOP" if trial.config["i"] in stopped else "CONTINUE"
+
+    grid = report_all(
+        {i: [{"loss": value} for value in values] for i, values in enumerate(reports)},
+        scheduler=Stops(), metric="loss", mode="min",
+    )  # fmt: skip
+    trials = grid._run.trials
+    found = Best.of(trials, "loss", "min")
+    assert [found.trial, grid.get_best_result().config["i"]] == [trials[best], best]
+    assert grid.get_best_result(scope="last").config["i"] == by_last
+    assert Goal("loss", "min").ranked(trials)[0] is trials[best]
+    least = sorted(map(len, reports))[-3]
+    assert (f"(best mean of the last 3 reports, of trials with {least} or more)" in str(found)) == (best != by_last)

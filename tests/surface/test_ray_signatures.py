@@ -25,6 +25,14 @@ DIFFERENCES = {
         for reporter in ("CLIReporter", "JupyterNotebookReporter")
         for name in ("set_search_properties", "set_start_time", "set_total_samples")
     },
+    **{
+        f"tune.{name}": "by default, no trial that a scheduler has stopped early is the best one"
+        for name in (
+            "ExperimentAnalysis.get_best_config",
+            "ExperimentAnalysis.get_best_trial",
+            "ResultGrid.get_best_result",
+        )
+    },
     "tune.run_experiments": "concurrent=True has no effect but a warning",
     "shutdown": "there are no processes to wait for",
     "tune.Experiment.checkpoint_config": "an attribute of its instances",
