@@ -48,6 +48,8 @@ HandOver = Callable[[Callable[[], _Made]], None]
 function, for when it counts.
 """
 _of_process: Session | None = None
+_left_behind: Session | None = None
+"""That of the last trial in this process, which has ended: what its threads report now raises `TrialStopped`."""
 
 
 class Session:
@@ -225,7 +227,7 @@ class Session:
 
         If the trial has the process to itself, it is also that of all threads without one.
         """
-        global _of_process
+        global _of_process, _left_behind
         previous = getattr(_of_thread, "session", None)
         is_of_process = has_process_to_itself()
         previous_of_process = _of_process
@@ -233,12 +235,14 @@ class Session:
         # Threads of the user have no session of their own.
         if is_of_process:
             _of_process = self
+            _left_behind = None
         try:
             yield
         finally:
             _of_thread.session = previous
             if is_of_process:
                 _of_process = previous_of_process
+                _left_behind = self
 
 
 class _OfThread(threading.local):
@@ -291,6 +295,9 @@ def _session_or_stand_in() -> Session | _Program | _Outside:
         return session
     if shared_variable(PROGRAM):
         return _Program()
+    left = _left_behind
+    if left is not None and left.origin.is_here() and threading.current_thread() is not threading.main_thread():
+        return left
     return _Outside()
 
 

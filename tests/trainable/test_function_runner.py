@@ -368,6 +368,37 @@ def test_on_the_main_thread_helper_threads_find_their_session(driver):
     assert current_session() is None
 
 
+def test_a_thread_that_reports_after_its_function_has_returned_hears_of_the_end(driver):
+    over = threading.Event()
+    heard = []
+    threads = []
+
+    class Host:
+        is_stopped = False
+
+        def exchange(self, make):
+            return not over.is_set()
+
+        def abandon(self):
+            pass
+
+    def late():
+        over.wait(BOUND_S)
+        try:
+            report({"x": 1})
+        except TrialStopped:
+            heard.append("the end")
+
+    def fn(config):
+        threads.append(threading.Thread(target=late))
+        threads[0].start()
+
+    FunctionActor(fn, driver.info(), Host(), Allocation()).train()
+    over.set()
+    threads[0].join(BOUND_S)
+    assert heard == ["the end"]
+
+
 # -- reuse -------------------------------------------------------------------------------------------------------------
 
 
