@@ -180,7 +180,7 @@ class Driver:
             _tell_of_unfinished(os.path.join(local_path(storage_path), first.name))
         opened = self._closing.enter_context(open_run_of(plan, run, lock=lock))
         # Before the first record, so that each run with a record can be resumed.
-        write_tuner_file(run, recorded, opened.objects)
+        write_tuner_file(run, recorded)
         write_trainable_file(run, trainable)
         opened.begin(self.description(), run_record(plan, run, self.seed, self.known_total()))
         self.put_together(opened)

@@ -10,7 +10,6 @@ from typing import Any
 
 from minitune.base import files
 from minitune.base.forks import Origin
-from minitune.base.shared_values import ObjectStore
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import SnapshotKeeper
@@ -116,11 +115,6 @@ class OpenRun:
 
     def _sync_failed(self, path: str, error: OSError) -> None:
         self._journal.fail(path, "synced to the disk", error)
-
-    @property
-    def objects(self) -> ObjectStore:
-        """The store of large values."""
-        return self._journal.objects
 
     @property
     def is_blank(self) -> bool:

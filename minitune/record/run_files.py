@@ -98,11 +98,12 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
     return TunerContent(parts, large)
 
 
-def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore) -> None:
+def write_tuner_file(run: RunDirectory, content: TunerContent) -> None:
     """Write `tuner.pkl`, before the first record, so that every run with a record can be resumed.
 
     Blocks until the files are on the disk. TuneError: a file cannot be written.
     """
+    objects = ObjectStore.of(run.objects)
     try:
         # The values come first, so that the file never names one that does not exist.
         large = [_put(value, objects) for value in content.large]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from minitune.base.shared_values import ObjectStore
+from minitune.base.shared_values import ObjectRef, ObjectStore, store
 from minitune.error import TuneError
 from minitune.record import codec
 from minitune.record.codec import TEXT_LIMIT, Pickled, load_object
@@ -323,6 +323,19 @@ def test_a_large_metric_is_stored_once_too(tmp_path, value):
     assert len(line) < 3_000
     assert len(files_in(tmp_path / "objects")) == 1
     assert same(decode(line, True, store), record)
+
+
+def test_a_reference_of_put_stands_for_the_copy_of_the_run(tmp_path):
+    (tmp_path / "run").mkdir()
+    path = str(tmp_path / "value")
+    store([1, 2], path, "the value")
+    objects = ObjectStore(str(tmp_path / "run" / "objects"))
+    line = encode({"config": {"data": ObjectRef(path, 3)}}, objects)
+    os.unlink(path)
+    ref = decode(line, False, objects)["config"]["data"]
+    assert (ref.number, ref.get()) == (3, [1, 2])
+    assert [f"{name}.pkl" for name in codec.names_in(body_of(line))] == os.listdir(objects.directory)
+    assert encode({"config": {"data": ref}}, objects) == line
 
 
 def test_a_stored_value_without_a_text_still_stands_for_the_value(tmp_path):
