@@ -35,7 +35,7 @@ from minitune.record.standing import FINISHED_RUN, Standing, read_standing
 from minitune.record.story import Story
 from minitune.result import flatten
 from minitune.trainable.command_line import argument_of
-from minitune.view.facts import best_facts, last_decisions, trial_facts, whole_run_facts
+from minitune.view.facts import best_facts, identity_of, last_decisions, trial_facts, whole_run_facts
 
 BEST = "best"
 """The name of the best trial of a run in place of its number."""
@@ -132,7 +132,8 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _of_trial(run: Story, state: Standing, trial: Trial, decisions: Decisions) -> tuple[dict[str, Any], dict[str, Any]]:
-    facts = trial_facts(run, state, trial, decisions.by_trial.get(trial.trial_id, []))
+    of_trial = trial_facts(run, state, trial, decisions.by_trial.get(trial.trial_id, []))
+    facts = {**identity_of(run, state), "state_text": state.text, **of_trial}
     return facts, _trial_texts(facts)
 
 

@@ -261,8 +261,6 @@ def trial_facts(run: Story, state: Standing, trial: Trial, decisions: Sequence[T
     if not error and trial.error is not None:
         error = str(trial.error)
     return {
-        **identity_of(run, state),
-        "state_text": state.text,
         **identity_of_trial(trial),
         "trial_name": trial.name,
         "status": trial.state,
