@@ -50,7 +50,7 @@ _OFFSETS = (-3.0, -2.0, -1.2, -0.6, 0.0, 0.6, 1.2, 2.0, 3.0)
 _LEAST_SHARE = 1e-3
 """A noise with less weight than this does not count. Not measured: each costs a fit, and it would change little."""
 _LEAST_NOISE = math.log(0.01)
-"""With less noise than this, values are not called lucky."""
+"""With less noise than this, no value may be luck."""
 _DEVIATIONS = 2.2
 """The half width of an interval of 90 %, in standard deviations: see `benchmarks/FINDINGS.md`, *intervals*."""
 _MANY_TIMES = 20
@@ -142,18 +142,16 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str | None
 
 
 def remark_on_luck(found: Sequence[Estimate], mode: str) -> str:
-    """The remark on a best value that was lucky; empty if it was not. `found` is what `estimates` has returned."""
+    """The remark on a best value that is outside of its interval; empty if it is inside. Whether it was lucky is not
+    known: of an exact objective, it is what it is. `found` is what `estimates` has returned.
+    """
     if not found:
         return ""
     choose = max if mode == "max" else min
     best = choose(found, key=lambda each: each.seen)
     if not best.is_lucky or short(best.seen) == short(best.expected):
         return ""
-    text = f"{short(best.seen)} was lucky: about {short(best.expected)} is to be expected"
-    first = found[0]
-    if choose(first.expected, best.expected) != best.expected and short(first.expected) != short(best.expected):
-        text += f"; trial {first.trial_id} is expected to be better ({short(first.expected)})"
-    return text
+    return f"{short(best.seen)} may be luck: if values are noisy, expect about {short(best.expected)}; confirm=3 tells"
 
 
 def _iterations(trial: Trial) -> int:

@@ -123,7 +123,7 @@ def closing_remarks(
 
 
 def remark_on_luck_of(trials: Sequence[Trial], metric: str, mode: str, took_s: float) -> Iterator[str]:
-    """The remark on a best value that was lucky, if the run took so long that the estimate takes no time beside it."""
+    """The remark on a best value that may be luck, if the run took so long that an estimate takes no time beside it."""
     if took_s < _LONG_S:
         return
     from minitune.search.estimate import estimates, remark_on_luck
@@ -131,7 +131,7 @@ def remark_on_luck_of(trials: Sequence[Trial], metric: str, mode: str, took_s: f
     if confirmations(trials, metric, mode):  # the line on the best trial says more
         return
     if remark := remark_on_luck(estimates(trials, metric, mode), mode):
-        yield f"hint: {remark}; see get_best_result(by='estimate')"
+        yield f"hint: {remark}"
 
 
 def _on_turns(trials: Sequence[Trial], scheduler: TrialScheduler) -> str:
