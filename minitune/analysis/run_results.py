@@ -29,7 +29,7 @@ from minitune.experiment.goal import (
 from minitune.experiment.trial import Trial
 from minitune.record import journal
 from minitune.record.layout import RunDirectory
-from minitune.result import CONFIG, DEFAULT_METRIC, TRIAL_ID, flat_row
+from minitune.result import CONFIG, DEFAULT_METRIC, EXPERIMENT_TAG, TRIAL_ID, flat_row
 
 if TYPE_CHECKING:
     import pandas
@@ -153,7 +153,7 @@ class RunResults:
             if not rows or row is rows[-1]:
                 row = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
                 row |= flat_row({CONFIG: trial.reported_config})
-            found.append(row | {"logdir": trial.local_path})
+            found.append(row | {EXPERIMENT_TAG: trial.experiment_tag, "logdir": trial.local_path})
         if metric is not None and not is_known:  # an early report may have had a flag or a text of this name
             require_reported(self.trials, metric, self.path)
         return found

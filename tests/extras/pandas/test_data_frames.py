@@ -52,6 +52,7 @@ def test_the_frame_of_a_grid_has_a_row_for_each_trial(grid: ResultGrid) -> None:
     assert frame["flag"].dtype == "bool"
     assert not frame["done"].any()
     assert list(frame["logdir"]) == [grid[0].path, grid[1].path]
+    assert all(f"_{tag}_" in path for tag, path in zip(frame["experiment_tag"], frame["logdir"], strict=True))
     assert list(frame[["loss", "config/i"]].dropna()["loss"]) == [2]
     assert list(grid.get_dataframe("loss", "max")["loss"]) == [3, 5]
     assert list(grid.get_dataframe(filter_metric="loss", filter_mode="min")["training_iteration"]) == [2, 1]
