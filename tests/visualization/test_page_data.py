@@ -19,7 +19,8 @@ SCRIPT = page_script()
     [
         ("DATA", {"runs"}),
         ("data", {"trials"}),
-        ("trial", {"details"}),
+        # A filter has a column of this name.
+        ("trial", {"details", "get"}),
         ("details", set()),
         ("importances", set()),
         # The bars of a timeline are rows, too.
