@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from minitune.base.calls import explains_calls
+from minitune.base.calls import explains_calls, right_place
 from minitune.base.checks import (
     check_num_samples,
     duration_s,
@@ -35,23 +35,7 @@ ExecutorName = Literal["local", "inline", "ray"]
 EXECUTORS = get_args(ExecutorName)
 
 
-_NAMES_IN_OPTUNA = {
-    "direction": "mode",
-    "directions": "mode",
-    "n_jobs": "max_concurrent_trials",
-    "n_trials": "num_samples",
-    "pruner": "scheduler",
-    "sampler": "search_alg",
-    "timeout": "time_budget_s",
-}
-
-
-def _own_name(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The hint for an argument that has this name in Optuna."""
-    return next((f"it is called {_NAMES_IN_OPTUNA[name]} here" for name in kwargs if name in _NAMES_IN_OPTUNA), "")
-
-
-@explains_calls(_own_name)
+@explains_calls(right_place)
 @dataclass(repr=False)
 class TuneConfig(Config):
     """The objective of a run, and how it searches.

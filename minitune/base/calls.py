@@ -15,7 +15,32 @@ from minitune.base.checks import did_you_mean
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 Hint = Callable[[Sequence[Any], Mapping[str, Any]], str]
-"""Returns for the arguments of a wrong call what to write instead, or an empty text."""
+"""Returns for the positional and the unknown arguments of a wrong call what to write instead, or an empty text."""
+
+_PLACES = {
+    "config": "Tuner(param_space=...)",
+    "direction": "TuneConfig(mode=...)",
+    "directions": "TuneConfig(mode=...)",
+    "keep_checkpoints_num": "CheckpointConfig(num_to_keep=...)",
+    "max_epochs": 'RunConfig(stop={"training_iteration": ...})',
+    "max_failures": "FailureConfig(max_failures=...)",
+    "metric": "TuneConfig(metric=...)",
+    "mode": "TuneConfig(mode=...)",
+    "n_jobs": "TuneConfig(max_concurrent_trials=...)",
+    "n_trials": "TuneConfig(num_samples=...)",
+    "num_samples": "TuneConfig(num_samples=...)",
+    "points_to_evaluate": "TuneConfig(search_alg=TPESearch(points_to_evaluate=...))",
+    "pruner": "TuneConfig(scheduler=...)",
+    "resources_per_trial": "with_resources(trainable, {...})",
+    "sampler": "TuneConfig(search_alg=...)",
+    "timeout": "TuneConfig(time_budget_s=...)",
+}
+"""Where the value of an argument goes that has this name in another class, or in another library."""
+
+
+def right_place(args: Sequence[Any], unknown: Mapping[str, Any]) -> str:
+    """The `Hint` of the classes that configure a run."""
+    return next((f"write {_PLACES[name]}" for name in unknown if name in _PLACES), "")
 
 
 def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Callable[[_Target], _Target]:
@@ -61,8 +86,9 @@ def _explained(
             signature = inspect.signature(function)
             known = list(signature.parameters)[len(args) - len(given) :]  # without `self`
             takes = f"it takes {', '.join(name for name in known if name[0] != '_') or 'nothing'}"
-            instead = "" if hint is None else hint(given, kwargs)
-            unknown = next((keyword for keyword in kwargs if keyword not in known), None)
+            others = {keyword: value for keyword, value in kwargs.items() if keyword not in known}
+            instead = "" if hint is None else hint(given, others)
+            unknown = next(iter(others), None)
             if unknown is None:
                 text = f"{name}(): {_misfit(signature, args, kwargs)}; {instead or takes}"
             elif instead:

@@ -23,6 +23,13 @@ _IN_LIBRARIES = {
 }
 """Names in modules that import other libraries, so that the modules cannot be asked."""
 
+_CALLED_HERE = {
+    "suggest_categorical": "choice",
+    "suggest_float": "uniform or loguniform",
+    "suggest_int": "randint or lograndint",
+}
+"""What functions of another library are called here."""
+
 
 class MissingNameError(AttributeError):
     """A module of this package lacks a name. The text says where it is."""
@@ -39,7 +46,7 @@ def hint(module: str, missing: str) -> str:
     """What may be meant by a name that a module lacks; empty if nothing is known."""
     from minitune.base.checks import did_you_mean
 
-    if place := place_of(missing):
+    if place := place_of(missing) or _CALLED_HERE.get(missing):
         return f": it is {place}"
     public = [name for name in dir(importlib.import_module(module)) if not name.startswith("_")]
     return did_you_mean(missing, public)

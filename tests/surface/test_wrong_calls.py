@@ -32,10 +32,19 @@ class Mine(schedulers.ASHAScheduler):
 CALLS = {
     "run": (lambda: tune.run(f, num_sample=3), ["run() takes no argument 'num_sample' (did you mean 'num_samples'?)"]),
     "experiment": (lambda: tune.Experiment("x", f, confg={}), ["Experiment()", "did you mean 'config'"]),
-    "name of Optuna": (lambda: TuneConfig(n_trials=3), ["TuneConfig()", "'n_trials'", "called num_samples here"]),
+    "name of Optuna": (
+        lambda: TuneConfig(n_trials=3),
+        ["'n_trials'; write TuneConfig(num_samples=...)"],
+    ),
     "config": (lambda: RunConfig(nme=1), ["RunConfig()", "did you mean 'name'?", "it takes name, storage_path,"]),
     "tuner": (lambda: Tuner(f, metric="x"), ["Tuner()", "belongs to TuneConfig: ", "tune_config=TuneConfig(metric="]),
     "tuner's run": (lambda: Tuner(f, name="x"), ["belongs to RunConfig: ", "run_config=RunConfig(name="]),
+    "failures": (lambda: RunConfig(max_failures=2), ["RunConfig()", "write FailureConfig(max_failures=...)"]),
+    "points": (lambda: TuneConfig(points_to_evaluate=[]), ["TuneConfig(search_alg=TPESearch(points_to_evaluate=...))"]),
+    "epochs": (lambda: TuneConfig(metric="a", max_epochs=3), ['write RunConfig(stop={"training_iteration": ...})']),
+    "checkpoints": (lambda: RunConfig(keep_checkpoints_num=1), ["write CheckpointConfig(num_to_keep=...)"]),
+    "space as config": (lambda: Tuner(f, config={}), ["write Tuner(param_space=...)"]),
+    "metric of a run": (lambda: RunConfig(metric="loss"), ["write TuneConfig(metric=...)"]),
     "space": (lambda: Tuner(f, {}), ["Tuner(): too many positional arguments; ", "param_space="]),
     "scheduler": (lambda: schedulers.ASHAScheduler(max_iter=10), ["ASHAScheduler()", "did you mean 'max_t'"]),
     "subclass": (lambda: Mine(max_iter=10), ["Mine() takes no argument 'max_iter'"]),
@@ -99,3 +108,12 @@ def test_all_frames_are_shown_on_request(monkeypatch):
     with pytest.raises(TuneError) as caught:
         fit(f, {"x": 1, "half": sample_from(half)})
     assert len(traceback.extract_tb(caught.value.__cause__.__traceback__)) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [("suggest_float", "uniform or loguniform"), ("suggest_categorical", "choice")],
+)
+def test_a_function_of_another_library_is_named_as_it_is_called_here(name, here):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': it is {here}$"):
+        getattr(tune, name)
