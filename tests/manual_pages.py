@@ -69,6 +69,7 @@ PICTURES = {
 
 MASKS = (
     (r"\x1b\[[0-9;]*m", ""),
+    (r"\bfloat division by zero", "division by zero"),  # before Python 3.14
     (r"\d{4}-\d\d-\d\d[ _T]\d\d[:-]\d\d[:-]\d\d", "<date>"),
     (r"(?<![A-Za-z0-9])[0-9a-f]{5,8}_(\d{5})\b", r"<id>_\1"),
     (r"\d+\.\d+\.\d+\.\d+:\d+", "<ip>:<pid>"),

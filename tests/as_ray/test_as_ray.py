@@ -53,7 +53,7 @@ def test_options_modules_and_arguments_of_python_pass_through(tmp_path):
         done = python("-Xutf8", *before, "-m", "shows", "-m", "minitune.as_ray", cwd=tmp_path)
         assert done.stdout == f"['{tmp_path}/shows.py', '-m', 'minitune.as_ray'] 2 1 minitune.ray\n"
     done = python("-m", "minitune.as_ray", "-c", code, "x", cwd=tmp_path)
-    assert done.stdout == "['-c', 'x'] 0 0 minitune.ray\n"
+    assert done.stdout == f"['-c', 'x'] 0 {sys.flags.utf8_mode} minitune.ray\n"
 
 
 def test_without_the_switch_nothing_happens(tmp_path):

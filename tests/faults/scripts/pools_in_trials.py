@@ -35,4 +35,5 @@ def trainable(config):
     return {"y": y}
 
 
-show(fit(trainable, ["pool", "executor", "spawn", "run"]))
+if __name__ == "__main__":  # a child that is spawned imports this script
+    show(fit(trainable, ["pool", "executor", "spawn", "run"]))
