@@ -30,18 +30,11 @@ FEWEST = 12
 _MOST = 100
 _MOST_FITTED = 50
 """How many trials are used, and by how many of them length scales are learned: a fit costs the cube of their number.
-`_MOST_FITTED` is not measured. For `_MOST`, and for the scales, noises and offsets below, see
-`benchmarks/FINDINGS.md`, *long runs*.
+`_MOST_FITTED` is not measured. For `_MOST`, and for the offsets below, see `benchmarks/FINDINGS.md`, *long runs*.
 """
-_FITS = 100
-"""How many length scales and noises are compared, after the first ones."""
-_LENGTHS = (-1.0, 1.0)
-_FIRST_STEP = 1.5
-"""Logarithms of inverse squared length scales: the first ones, and the first step."""
-_NOISES = (-9.0, -4.0, -1.0, 1.0)
-_FIRST_NOISE_STEP = -3.0
+_FIRST_NOISE = -3.0
 _NOISE_BOUNDS = (math.log(1e-6), math.log(30))
-"""The same for the logarithm of the noise's variance, as a share of the surface's, and its bounds."""
+"""The logarithm of the noise's variance, as a share of the surface's: the first one, and the bounds."""
 _USUAL_NOISE = -4.0
 _NOISE_SD = 2.0
 """The mean and the standard deviation of its prior."""
@@ -229,10 +222,15 @@ def _fit(inputs: Sequence[Vector], values: Sequence[float]) -> tuple[list[float]
     Length scales are the most likely ones; means and deviations are those of several noises, weighted by their
     likelihood.
     """
-    from minitune.search.surface import cut_off
+    from minitune.search.surface import FIRST_ROUNDS, LENGTH_BOUNDS, cut_off, likely_logs
 
     cut, middle, scale = cut_off(values)
-    *logs, noise = _likely_logs(inputs, cut)
+    chosen = _evenly(range(len(inputs)), _MOST_FITTED)
+    few = [inputs[number] for number in chosen]
+    count = len(inputs[0])
+    first = [*[0.0] * count, _FIRST_NOISE]
+    bounds = [*[LENGTH_BOUNDS] * count, _NOISE_BOUNDS]
+    *logs, noise = likely_logs(few, [1] * count, [cut[number] for number in chosen], first, bounds, FIRST_ROUNDS)
     low, high = _NOISE_BOUNDS
     fits = [
         _fitted([*logs, each], inputs, cut) for each in sorted({min(high, max(low, noise + more)) for more in _OFFSETS})
@@ -262,33 +260,6 @@ class _Fit(NamedTuple):
 
     loss: float
     surface: Surface
-
-
-def _likely_logs(inputs: Sequence[Vector], values: Sequence[float]) -> list[float]:
-    """The most likely logarithms of the inverse squares of the length scales, and of the noise."""
-    from minitune.search.surface import LENGTH_BOUNDS
-
-    chosen = _evenly(range(len(inputs)), _MOST_FITTED)
-    few = [inputs[number] for number in chosen], [values[number] for number in chosen]
-    count = len(inputs[0])
-    starts = [[length] * count + [noise] for noise in _NOISES for length in _LENGTHS]
-    least, best = min((_fitted(logs, *few).loss, logs) for logs in starts)
-    bounds = [LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
-    steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
-    # One coordinate after the other. A step that helps grows; one that does not turns round and becomes smaller.
-    for number in range(_FITS):
-        axis = number % (count + 1)
-        low, high = bounds[axis]
-        moved = [*best]
-        moved[axis] = min(high, max(low, best[axis] + steps[axis]))
-        loss = _fitted(moved, *few).loss
-        if loss < least:
-            least = loss
-            best = moved
-            steps[axis] *= 1.5
-        else:
-            steps[axis] *= -0.5
-    return best
 
 
 def _fitted(logs: Sequence[float], points: Sequence[Vector], values: Sequence[float]) -> _Fit:
