@@ -87,10 +87,12 @@ class Ref:
             ObjectLostError: If the value no longer exists.
         """
         with _loading:
-            value, is_mapped = _loaded.get(self.path) or self._load()
-            _loaded[self.path] = value, is_mapped
-            if is_mapped:
-                del _loaded[self.path]
+            found = _loaded.pop(self.path, None)
+            if found is None:
+                found = self._load()
+            value, is_mapped = found
+            if not is_mapped:
+                _loaded[self.path] = found
             return value
 
     def preload(self, imports: Iterable[Import] = ()) -> None:

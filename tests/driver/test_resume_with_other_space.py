@@ -53,6 +53,19 @@ def test_one_warning_names_the_difference(go_on, caplog):
 
 
 @WAYS
+@pytest.mark.parametrize("is_same", [True, False])
+def test_large_values_are_compared_by_their_content(go_on, is_same, caplog):
+    def space(last):
+        return {"i": grid_search([0, 1, 2]), "data": b"x" * 2_000_000 + last}
+
+    cut(counting(2), space(b"1"), results=3, max_concurrent_trials=1)
+    configs = go_on(space(b"1" if is_same else b"2"))
+    assert configs[0]["data"][-1:] == b"1"
+    assert ("data: b'xxx" in caplog.text) is not is_same
+    assert len(caplog.text) < 2_000
+
+
+@WAYS
 def test_a_finished_run_gets_no_trials_of_another_space(go_on, caplog):
     first = [result.config for result in fit(counting(2), GRID)]
     for state in run_path().glob("plugins-*"):
