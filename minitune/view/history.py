@@ -61,7 +61,6 @@ class TrialHistory:
     Attributes:
         params: Its last parameters by path: plain values.
         steps, values, times_s: Of each of its results, without those that a later attempt repeats.
-        metrics: Its flattened last result.
         others: The values of its first few other metrics at each of `steps`, or NaN.
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
@@ -75,7 +74,6 @@ class TrialHistory:
     steps: array[float] = field(default_factory=_no_numbers)
     values: array[float] = field(default_factory=_no_numbers)
     times_s: array[float] = field(default_factory=_no_numbers)
-    metrics: dict[str, Any] = field(default_factory=dict)
     others: dict[str, array[float]] = field(default_factory=dict)
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
@@ -88,7 +86,6 @@ class TrialHistory:
         trial = self.trial
         self.row = row_of(trial, (), paths)
         self.params = {path: plain_or_short(value) for path, value in self.row.params.items()}
-        self.metrics = flatten(trial.progress.metrics)
         last = trial.progress.analysis.get(metric, "last")
         self.value = math.nan if last is None else float(last)
         self.working_s = begun_s
@@ -116,9 +113,7 @@ class RunHistory:
     Attributes:
         objectives: The modes by metric of a run with several objectives, else empty.
         trials: All trials that were drawn, by number.
-        updated_s: The time of the last record, in seconds since the epoch.
-        worked_s: How long its drivers ran until then.
-        total: The number of all trials, or None.
+        story: The run as its journal tells it.
 
     Raises:
         ValueError: If there is no metric or mode, or no trial has reported the metric.
@@ -187,9 +182,6 @@ class RunHistory:
         story = self.story
         if self.state.name != RUNNING_RUN:
             self._reader.end_spans(story.updated_s)
-        self.updated_s = story.updated_s
-        self.worked_s = story.worked_s
-        self.total = story.total_samples
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         paths = sorted({*parameter_names(story.trials), *self._reader.moved})
         changed = self._reader.changed
@@ -207,13 +199,10 @@ class RunHistory:
         """When a trial first got a worker, in seconds since the epoch; 0 if no trial did."""
         return 0.0 if self._reader.first_s is None else self._reader.first_s
 
-    def value_of(self, history: TrialHistory, metric: str) -> float:
-        """The last value of the objective or of another metric, or NaN."""
-        return history.value if metric == self.metric else _finite_or_nan(history.metrics.get(metric))
-
-    def scored(self, metric: str) -> list[TrialHistory]:
-        """The trials that count for a metric: their last value is finite, and they have not failed."""
-        return [each for each in self.trials if not each.failed and math.isfinite(self.value_of(each, metric))]
+    @property
+    def scored(self) -> list[TrialHistory]:
+        """The trials that count: their last objective is finite, and they have not failed."""
+        return [each for each in self.trials if not each.failed and math.isfinite(each.value)]
 
     def iteration_of(self, trial: Trial, metric: str, value: float) -> Any:
         """See `facts.IterationOf`."""

@@ -215,7 +215,7 @@ class RunData:
             self._metrics = metrics
             changed = history.trials
         self.version += 1
-        num_scored = len(history.scored(history.metric))
+        num_scored = len(history.scored)
         if num_scored > self._learned_from * _MORE or (
             num_scored != self._learned_from and history.state.name != RUNNING_RUN
         ):

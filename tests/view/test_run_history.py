@@ -54,7 +54,7 @@ def test_a_history_has_parameters_curves_and_ends():
     assert list(zip(stopped.steps, stopped.values, strict=True)) == [(1, 1), (2, 2)]
     assert stopped.row.ended == "stopped at 2 by ASHA"
     assert history.state.name == "finished"
-    assert [trial.number for trial in history.scored(history.metric)] == [1, 2]
+    assert [trial.number for trial in history.scored] == [1, 2]
 
 
 def test_the_curve_of_a_long_trial_has_all_its_results():

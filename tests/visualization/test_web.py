@@ -219,7 +219,7 @@ def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatc
     learned = []
 
     def describe(history):
-        learned.append(len(history.scored("score")))
+        learned.append(len(history.scored))
         return {"score": {"note": "a test", "shares": {}}}
 
     def look(**info):
