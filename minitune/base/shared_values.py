@@ -361,7 +361,7 @@ class ObjectStore:
         self.directory = directory
         self._unsynced: list[str] = []
         # By its id, an object that trials share, which stays alive here; and by name, the same objects.
-        self._shared: dict[int, tuple[Any, Stored]] = {}
+        self.shared: dict[int, tuple[Any, Stored]] = {}
         self._loaded: dict[str, Any] = {}
         self._whole: set[str] = set()  # names of values whose files are whole
         self._taken_in: dict[str, Stored] = {}  # by the path of a value of `put`
@@ -411,7 +411,7 @@ class ObjectStore:
 
     def known(self, value: Any) -> Stored | None:
         """What stands for a shared object, without a look at its content; None if it is not known."""
-        _, stored = self._shared.get(id(value), (None, None))
+        _, stored = self.shared.get(id(value), (None, None))
         return stored
 
     def look_up(self, value: Any, text: str) -> Stored:
@@ -427,9 +427,9 @@ class ObjectStore:
         return stored
 
     def in_message(self, tree: Any) -> Any:
-        """A configuration as it is sent to a worker of this machine, which reads known objects from their files."""
-        if not self._shared:
-            return tree
+        """A configuration as it is sent to a worker of this machine, which reads known objects from their files.
+        Without `shared` objects it is the configuration itself.
+        """
         stored = self.known(tree)
         if stored is not None:
             return _InMessage(self.path_of(stored.name))
@@ -440,7 +440,7 @@ class ObjectStore:
         return tree
 
     def _share(self, value: Any, stored: Stored) -> None:
-        self._shared[id(value)] = value, stored
+        self.shared[id(value)] = value, stored
         self._loaded.setdefault(stored.name, value)
 
     def _write(self, value: Any, text: str) -> Stored:
