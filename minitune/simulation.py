@@ -170,9 +170,9 @@ def simulate(
 
     `curve` is a function of the configuration that returns (metrics, seconds) for each result; one of (configuration,
     state) that yields (metrics, seconds, state); a mapping from keys to such lists, with a grid of its keys under
-    `"curve"` as the default space; or an earlier run. `run_config` writes a journal if it has a `storage_path`, but no
-    checkpoints. `start_delay_s` and `checkpoint_cost_s` are virtual seconds for a worker's start, and for each save and
-    load. `failure_rate` is the probability that a worker dies in a step.
+    `"curve"` as the default space; or an earlier run. A `run_config` with a `storage_path` keeps the run there.
+    `start_delay_s` and `checkpoint_cost_s` are virtual seconds for a worker's start, and for each save and load.
+    `failure_rate` is the probability that a worker dies in a step.
 
     Returns:
         Results, times, and all decisions, equal for equal arguments.
@@ -187,7 +187,6 @@ def simulate(
         curve = read_curves(curve)
     model = _Model(
         curve,
-        _not_negative("start_delay_s", start_delay_s),
         _not_negative("checkpoint_cost_s", checkpoint_cost_s),
         _not_negative("failure_rate", failure_rate),
         seed,
@@ -199,7 +198,7 @@ def simulate(
         if param_space is None:
             param_space = {CURVE: grid_search(list(curve))}
     _check_curve(curve)
-    executor = _Workers(_machine(num_workers, resources))
+    executor = _Workers(_machine(num_workers, resources), _not_negative("start_delay_s", start_delay_s))
     tune.seed = seed
     tune.executor = executor
     trainable = _trainable(model, can_save)
@@ -236,7 +235,6 @@ class _Model:
     """What trials do instead of training, and what they have done; see `simulate` for the arguments."""
 
     curve: Any
-    start_delay_s: float
     checkpoint_cost_s: float
     failure_rate: float
     seed: int
@@ -272,7 +270,6 @@ class _CurveTrainable(Trainable):
     _steps: Iterator[Step] | None
 
     def setup(self, config: dict[str, Any]) -> None:
-        clock.current.sleep(self.model.start_delay_s)
         self._go_to(0, None)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -360,10 +357,11 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
 
 
 class _Workers(InlineTrialExecutor):
-    """The executor, which counts the virtual seconds of its workers."""
+    """The executor, in which a worker takes `start_delay_s` to start, unless it is reused. It counts their seconds."""
 
-    def __init__(self, machine: Machine):
+    def __init__(self, machine: Machine, start_delay_s: float):
         super().__init__(machine, VirtualClock())
+        self._start_delay_s = start_delay_s
         self.worker_s = 0.0
         self._began_s: dict[str, float] = {}
 
@@ -371,6 +369,10 @@ class _Workers(InlineTrialExecutor):
         """See `TrialExecutor.start`."""
         super().start(spec)
         self._began_s[spec.actor_id] = self.clock.monotonic()
+
+    def _build(self, *args: Any) -> Event:
+        self.clock.sleep(self._start_delay_s)
+        return super()._build(*args)
 
     def _deliver(self) -> Event:
         event = super()._deliver()
@@ -436,7 +438,7 @@ class _Log:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress warnings about single trials, whose failures are simulated, and about files that do not exist."""
+    """Suppress warnings about single trials, whose failures are simulated, and about files, which may soon be gone."""
 
     def is_general(record: logging.LogRecord) -> bool:
         return not (hasattr(record, "trial_id") or hasattr(record, "run_path"))

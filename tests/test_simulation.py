@@ -88,13 +88,14 @@ def test_trials_take_their_resources() -> None:
     assert done.makespan_s == 180.0
 
 
-def test_a_start_takes_its_delay_and_a_reused_worker_takes_none() -> None:
+def test_a_start_takes_its_delay_and_a_reused_worker_takes_none(caplog: pytest.LogCaptureFixture) -> None:
     def makespan_s(reuse: bool) -> float:
         config = TuneConfig(metric="loss", mode="min", reuse_actors=reuse)
         space = {"x": grid_search([0, 1, 2])}
-        return simulate(curve, param_space=space, tune_config=config, start_delay_s=5.0).makespan_s
+        return simulate(curve, param_space=space, tune_config=config, start_delay_s=15.0).makespan_s
 
-    assert (makespan_s(False), makespan_s(True)) == (285.0, 275.0)
+    assert (makespan_s(False), makespan_s(True)) == (315.0, 285.0)
+    assert caplog.text == "", "the user has no slow setup"
 
 
 def test_checkpoints_cost_time_and_are_written_as_the_config_says() -> None:

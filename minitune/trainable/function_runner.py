@@ -43,8 +43,6 @@ _END = Report(metrics=None, done=True)
 # Parameters of functions in older versions of Ray Tune, which were passed by name.
 _REPORTER = "reporter"
 _OLD_PARAMETERS = frozenset({"checkpoint_dir", _REPORTER})
-# Seconds that a function without a driver has to end after a stop.
-_STANDALONE_STOP_S = 10.0
 # If a thread gets `TrialStopped` this often, it has caught it. A `finally` block that reports gets it less often.
 _DEAF = 3
 
