@@ -10,7 +10,7 @@ from minitune import RunConfig, TuneConfig, Tuner, report, uniform
 from minitune.driver import driver as _driver
 from minitune.driver import open_run
 from minitune.driver import resume as _resume
-from minitune.record import journal, recorder, trial_directories
+from minitune.record import journal, recorder, records, trial_directories
 
 STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
 RUN, SECOND, KILLED = (os.path.join(STORAGE, name) for name in ("run", "second", "killed"))
@@ -52,7 +52,7 @@ STEPS = [
     (dies_before, _resume, "reconcile"),
     (dies_after, _resume, "reconcile"),
     (dies_after, trial_directories.TrialDirectories, "prepare"),
-    (dies_after, recorder.Recorder, "rolls_back"),
+    (dies_after, records, "rollback"),
     (dies_after, recorder.Recorder, "attempt_starts"),
     (dies_after, recorder.Recorder, "trial_added"),
     (dies_after, recorder.Recorder, "result"),
