@@ -34,7 +34,7 @@ FIRST_ROUNDS = 40
 """How many gradients are computed for a suggestion, and for the first one. Not measured: more take longer, fewer stop
 before the most likely scales. For gradients at all, see `benchmarks/FINDINGS.md`, *gradients*.
 """
-USUAL_LOG_NOISE = -4.0
+_USUAL_LOG_NOISE = -4.0
 """The logarithm of a usual noise, as a share of the variance of the values: less is as likely, more is not: see
 *noise* there.
 """
@@ -194,7 +194,7 @@ def loss_and_slopes(logs: Any, squares: Any, values: Any) -> tuple[float, Any]:
     weights = inverse @ values
     variance = values @ weights / count + 1e-12
     log_determinant = numpy.log(factor.diagonal()).sum()
-    excess = max(0.0, numpy.log(noise * variance) - USUAL_LOG_NOISE)
+    excess = max(0.0, numpy.log(noise * variance) - _USUAL_LOG_NOISE)
     prior = 0.2 * numpy.cosh(logs[:-1]).sum() + 0.5 * excess * excess - 0.1 * logs[-1]
     loss = 0.5 * count * numpy.log(variance) + log_determinant + prior
 
