@@ -287,7 +287,7 @@ def check_address(address: Any) -> str | None:
         return None
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not host or "/" in host or not port.isdecimal():
-        from minitune.executors.ray_cluster import NO_CLIENT
+        from minitune.ray.cluster.nodes import NO_CLIENT
 
         raise ValueError(
             f"address must be None, 'local', 'auto' or host and port of a Ray cluster, such as '10.0.0.1:6379', but "

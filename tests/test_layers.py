@@ -30,7 +30,7 @@ LAYERS = {
     """,
     "contrib": "contrib.*",
     "actor": "actor.*",
-    "executors": "executors.*",
+    "executors": "executors.* ray.cluster.*",
     "record": "record.*",
     "run": """
         driver driver.tune_controller driver.events driver.launching driver.outcomes driver.hooks driver.failure

@@ -273,7 +273,7 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
 
         executor = InlineTrialExecutor(runtime.machine())
     elif name == "ray":
-        from minitune.executors.ray_executor import RayTrialExecutor
+        from minitune.ray.cluster.executor import RayTrialExecutor
 
         executor = RayTrialExecutor(
             directory=directory,

@@ -3,11 +3,9 @@
 ::
 
     trial_executor   TrialExecutor, the protocol: all that the driver knows
-    admission        Admission, the base of all; LoopExecutor, that of local and ray_executor
+    admission        Admission, the base of all; LoopExecutor, that of local and `ray.cluster`
     local            each actor in a process (`minitune.actor`)
     inline           all actors in this process
-    ray_executor     each actor in a Ray actor: ray_process, ray_actor;
-                     with ray_cluster, ray_files, ray_values
     logical_order    OrderedExecutor: an order that does not depend on time
     ledger, devices  who has which resources; what there is
 

@@ -6,6 +6,7 @@
     switch      `minitune.as_ray`: after it, `import ray` means this package; `stand_in` is what Python finds then
     legacy      forms that later versions of Ray Tune dropped
     trainers    the trainers of Ray Train, with one worker
+    cluster     the executor of a Ray cluster
     in_trial    reports of a training that a trial has started with a trainer
     lightning   what Ray Train has for Lightning
 

@@ -67,7 +67,7 @@ class TuneReportCallback(Callback, UserCallback):
             return
         import ray
 
-        from minitune.executors.ray_actor import REPORTS
+        from minitune.ray.cluster.actor import REPORTS
 
         call = self._actor.__ray_call__.options(concurrency_group=REPORTS)
         if not ray.get(call.remote(_report_in_trial, found)):

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitune.executors import ray_cluster
-from minitune.executors.ray_cluster import connect, in_words, refuse_client, why_died
+from minitune.ray.cluster import nodes as ray_cluster
+from minitune.ray.cluster.nodes import connect, in_words, refuse_client, why_died
 
 
 class Ray:

@@ -3,8 +3,8 @@
 import pytest
 
 from minitune import Resources
-from minitune.executors import ray_cluster
-from minitune.executors.ray_cluster import ClusterLedger
+from minitune.ray.cluster import nodes as ray_cluster
+from minitune.ray.cluster.nodes import ClusterLedger
 
 ONE_CPU = Resources([{"CPU": 1}])
 HUGE = Resources([{"CPU": 5}])

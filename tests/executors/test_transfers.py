@@ -9,8 +9,8 @@ import pytest
 
 from minitune.checkpoint import directory_name, temporary_directory
 from minitune.error import DiskError, RemoteError
-from minitune.executors import ray_files
-from minitune.executors.ray_files import (
+from minitune.ray.cluster import files as ray_files
+from minitune.ray.cluster.files import (
     Delivery,
     FileTransfer,
     Home,

@@ -92,7 +92,9 @@ def test_no_docstring_is_longer_than_its_readers_are_patient():
     assert {name: len(text.split()) for name, text in found.items() if len(text.split()) > MOST_WORDS} == {}
 
 
-MAPPED = "actor base commands driver executors output record schedulers search space testing trainable visualization"
+MAPPED = (
+    "actor base commands driver executors output ray record schedulers search space testing trainable visualization"
+)
 """Folders whose `__init__.py` says what is where."""
 
 

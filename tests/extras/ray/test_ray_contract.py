@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from executor_contract import TrialExecutorContract
 
-from minitune.executors import ray_executor
-from minitune.executors.ray_cluster import ClusterLedger
-from minitune.executors.ray_executor import RayTrialExecutor
 from minitune.executors.trial_executor import TrialExecutor
+from minitune.ray.cluster import executor as ray_executor
+from minitune.ray.cluster.executor import RayTrialExecutor
+from minitune.ray.cluster.nodes import ClusterLedger
 
 
 @pytest.mark.usefixtures("connection")

@@ -16,9 +16,9 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.commands import cli
-from minitune.executors import ray_executor
-from minitune.executors.ray_executor import RayTrialExecutor
 from minitune.executors.trial_executor import ActorSpec, Started
+from minitune.ray.cluster import executor as ray_executor
+from minitune.ray.cluster.executor import RayTrialExecutor
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

@@ -24,10 +24,10 @@ from ray.cluster_utils import Cluster
 
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
-from minitune.executors import ray_executor
-from minitune.executors.ray_actor import RayActor
-from minitune.executors.ray_executor import RayTrialExecutor
-from minitune.executors.ray_files import PIECE_BYTES
+from minitune.ray.cluster import executor as ray_executor
+from minitune.ray.cluster.actor import RayActor
+from minitune.ray.cluster.executor import RayTrialExecutor
+from minitune.ray.cluster.files import PIECE_BYTES
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

@@ -5,7 +5,7 @@ import sys
 import time
 
 import minitune as tune
-from minitune.executors import ray_executor
+from minitune.ray.cluster import executor as ray_executor
 
 ray_executor.new_landmark = lambda directory: "/elsewhere/.node-of-the-killed"
 

@@ -19,9 +19,9 @@ from typing import Any
 from minitune.actor.loop import Loop, Timer
 from minitune.base.pickling import dumps
 from minitune.error import RemoteError
-from minitune.executors.ray_actor import WATCH, Here
-from minitune.executors.ray_files import Delivery, FileTransfer
 from minitune.executors.trial_executor import ActorSpec
+from minitune.ray.cluster.actor import WATCH, Here
+from minitune.ray.cluster.files import Delivery, FileTransfer
 from minitune.resources import Allocation
 
 _AGAIN_S = 0.5

@@ -34,7 +34,7 @@ from minitune.base.pickling import dump_answer, load_value
 from minitune.base.settings import ORIG_WORKING_DIR
 from minitune.base.user_code import declare_trial_thread
 from minitune.error import DiskError, RemoteError
-from minitune.executors.ray_files import Delivery, Home, Scratch, remove_leftovers
+from minitune.ray.cluster.files import Delivery, Home, Scratch, remove_leftovers
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 

@@ -5,7 +5,7 @@
 Files
 -----
 What came with an answer is taken in before the answer becomes an event: output is appended, and checkpoints get their
-final names (see `ray_files`). So an attempt that Ray has given up can commit nothing, even if it still runs on a node
+final names (see `files`). So an attempt that Ray has given up can commit nothing, even if it still runs on a node
 that is cut off.
 
 Room
@@ -40,8 +40,10 @@ from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
-from minitune.executors.ray_actor import CONTROL, REPORTS, WATCH, Here, RayActor
-from minitune.executors.ray_cluster import (
+from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
+from minitune.ray.cluster.actor import CONTROL, REPORTS, WATCH, Here, RayActor
+from minitune.ray.cluster.files import Delivery, Exchange, FileTransfer, Home, collect, new_landmark
+from minitune.ray.cluster.nodes import (
     ClusterLedger,
     amounts_text,
     connect,
@@ -50,10 +52,8 @@ from minitune.executors.ray_cluster import (
     signals_kept,
     why_died,
 )
-from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, collect, new_landmark
-from minitune.executors.ray_process import ActorOnCluster, ClusterActorPhase, RayProcess
-from minitune.executors.ray_values import RayValues
-from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
+from minitune.ray.cluster.process import ActorOnCluster, ClusterActorPhase, RayProcess
+from minitune.ray.cluster.values import RayValues
 from minitune.resources import CPU, GPU, MEMORY, Resources
 
 logger = logging.getLogger("minitune")
