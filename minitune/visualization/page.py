@@ -356,10 +356,12 @@ def _odd(each: TrialHistory, metric: str) -> str | None:
 
 
 def _order(goal: Goal, story: Story) -> list[int] | None:
-    """The numbers of the trials in the order of `Goal.ranked`; None if that is the order of their values."""
-    if not any(trial.repeats for trial in story.trials):
+    """The numbers of the trials in the order of `Goal.ranked`; None if that is the order of their last values."""
+    ranked = goal.ranked(story.trials)
+    values = [trial.progress.analysis.get(str(goal.metric), "last") or 0.0 for trial in ranked]
+    if values == sorted(values, reverse=goal.mode == "max") and not any(trial.repeats for trial in story.trials):
         return None
-    return [trial.number for trial in goal.ranked(story.trials)]
+    return [trial.number for trial in ranked]
 
 
 def _finite(value: float) -> float | None:
