@@ -43,7 +43,7 @@ def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
             )
     try:
         size_bytes = _size_bytes(metrics)
-    except RecursionError:  # the worker pickles also what is nested deeper
+    except (RecursionError, MemoryError):  # the worker pickles what is nested deeper, and says what memory it lacks
         return metrics
     except Exception:
         for path, leaf in _leaves(metrics):

@@ -34,6 +34,8 @@ from minitune import (
 )
 from minitune.base import clock
 from minitune.experiment.decision import Decision
+from minitune.record import trial_directories
+from minitune.record.layout import create_trial_directory
 from minitune.record.reading import read_run
 from minitune.search import Searcher
 
@@ -310,7 +312,7 @@ def test_a_paused_trial_that_the_scheduler_does_not_want_any_more_keeps_no_resou
     assert begun[-1] == 4
 
 
-def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others():
+def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others(monkeypatch):
     """So many have overtaken it that they wait for it; when there is room, its directory cannot be made."""
 
     def train(config):
@@ -318,14 +320,15 @@ def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others():
             clock.current.sleep(1)
         report({"n": 1})
 
-    def name(trial):
+    def create(run_path, trial, *args, **options):
         if trial.config["cpus"] == 4:
             raise OSError("on purpose")
-        return trial.name
+        return create_trial_directory(run_path, trial, *args, **options)
 
+    monkeypatch.setattr(trial_directories, "create_trial_directory", create)
     asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
     space = {"cpus": grid_search([1, 4, *[3] * 30])}
-    grid = fit(asks, space, trial_dirname_creator=name, executor=virtual_executor())
+    grid = fit(asks, space, executor=virtual_executor())
     assert [result.config["cpus"] for result in grid if result.error] == [4]
     assert grid.num_terminated == 31
 
