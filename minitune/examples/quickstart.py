@@ -192,7 +192,7 @@ def show(grid: ResultGrid, seed: int) -> None:
     print()
     print("Next: list the trials, read why each one was stopped, or read the manual:")
     minitune = command_of_this_installation()
-    for arguments in (f"ls {run}", f"explain {run}", "help"):
+    for arguments in (f"ls {run}", f"show {run} --why", "help"):
         print(f"  {minitune} {arguments}")
 
 
