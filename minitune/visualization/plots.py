@@ -67,12 +67,10 @@ def plot_optimization_history(
     runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None, by: str = "trial"
 ) -> Plot:
     """The objective of each trial, and the best so far, of one run or of several to compare. `by` is the horizontal
-    axis: `"trial"`, its `"start"` or `"end"`, in seconds since the first trial began (`"time"` means `"end"`), or the
-    `"work"` of all trials until its end, in seconds.
+    axis: `"trial"`, or `"time"`: its end, in seconds since the first trial began.
     """
-    by = "end" if by == "time" else by
-    require(by in ("trial", "start", "end", "work"), 'by: "trial", "start", "end" or "work"', by)
-    return _plot("history", read_histories(runs, metric, mode), by=by)
+    require(by in ("trial", "time"), 'by: "trial" or "time"', by)
+    return _plot("history", read_histories(runs, metric, mode), by="end" if by == "time" else by)
 
 
 def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:

@@ -61,10 +61,6 @@ TEXTS = {
     ),
     "[false, 0, '', 'False'].map((value) => python(value))": ["False", "0", '""', '"False"'],
     "[0.4, 61.9, 7322, 90000].map(clockText)": ["0 s", "1 min 1 s", "2 h 2 min", "1 d 1 h"],
-    "commandLine({lr: 1e-7, deep: {act: 'a b', n: [1, 2]}, t: true})": (
-        "--lr 1e-7 --deep.act 'a b' --deep.n '[1,2]' --t true"
-    ),
-    "commandLine({a: `it's`})": """--a 'it'"'"'s'""",
     "gainOver(null, null, {value: -2})": ", from -2 in the first trial",
 }
 AXES = {
@@ -172,11 +168,8 @@ RANKS = {
         [0, 7],
     ],
     "[...positionsBy(run, 'trial').values()]": [0, 1, 2, 3, 4],
-    "[...positionsBy(run, 'start')].map(([trial, at]) => [trial.number, at])": [[0, 0], [1, 5], [2, 50], [4, 20]],
     "[...positionsBy(run, 'end')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 40], [2, 100], [4, 100]],
-    "[...positionsBy(run, 'work')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 30], [2, 80], [4, 160]],
     "bestSoFar(run, positionsBy(run, 'trial'))": [[0, 1], [1, 9], [2, 9], [4, 9]],
-    "bestSoFar(run, positionsBy(run, 'start'))": [[0, 1], [5, 9], [20, 9], [50, 9]],
     "workers(run).map(({trial, begin, end, worker}) => [trial.number, begin, end, worker])": [
         *([0, 0, 10, 0], [1, 5, 15, 1], [4, 20, 100, 0], [1, 30, 40, 1], [2, 50, 100, 1])
     ],

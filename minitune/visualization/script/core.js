@@ -93,12 +93,6 @@ function python(value, indent = "") {
   }
   return typeof value === "string" ? JSON.stringify(value) : value === null ? "None" : value === true ? "True" : value === false ? "False" : String(value);
 }
-const isNested = (value) => value !== null && typeof value === "object" && Object.keys(value).length > 0;
-const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
-function commandLine(config, before = "") {
-  return Object.entries(config).map(([name, value]) => isNested(value) && !Array.isArray(value) ? commandLine(value, `${before}${name}.`)
-    : `${quoted(`--${before}${name}`)} ${quoted(typeof value === "string" ? value : JSON.stringify(value))}`).join(" ");
-}
 async function copy(value, button) {
   try {
     await navigator.clipboard.writeText(value);

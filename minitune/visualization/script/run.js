@@ -51,20 +51,18 @@ class Run {
     const { shares } = this.importances || { shares: {} };
     return varied.sort((a, b) => (shares[b] ?? -1) - (shares[a] ?? -1));
   }
-  // The two most important parameters that vary among the trials which have both: those of two branches never meet.
+  // The two most important parameters that vary among trials with both.
   get pair() {
     const names = this.params;
-    const meet = (...pair) => {
+    return names.flatMap((x, i) => names.slice(i + 1).map((y) => [x, y])).find((pair) => {
       const both = this.scored.filter((trial) => pair.every((name) => name in trial.params));
       return pair.every((name) => new Set(both.map((trial) => trial.params[name])).size > 1);
-    };
-    for (const x of names) for (const y of names) if (names.indexOf(y) > names.indexOf(x) && meet(x, y)) return [x, y];
-    return names;
+    }) || names;
   }
-  // Why trials are missing in plots, as a sentence: their last objective is no number with an end.
+  // Why trials are missing in plots.
   get missing() {
     const odd = this.metricShown === this.data.metric ? this.trials.filter((trial) => trial.odd && this.isChosen(trial)).length : 0;
-    return odd ? `${counted(odd, "trial")} without a finite ${this.data.metric} ${odd === 1 ? "is" : "are"} not there. ` : "";
+    return odd ? `${counted(odd, "trial")} without a finite ${this.data.metric}. ` : "";
   }
   about(trial) {
     const data = this.data;
@@ -88,16 +86,12 @@ function levelsOf(run, trials, by) {
     return [trial, Math.min(LEVELS - 1, Math.floor(share * LEVELS))];
   }));
 }
-const BY = [["trial", "trial"], ["start", "start"], ["end", "end"], ["work", "work spent"]];
-const BY_NAMES = { trial: "trial", start: "start of the trial", end: "end of the trial", work: "work of all trials until its end" };
+const BY = [["trial", "trial"], ["end", "time"]];
+const BY_NAMES = { trial: "trial", end: "end of the trial" };
 function positionsBy(run, by) {
   if (by === "trial") return new Map(run.trials.map((trial) => [trial, trial.number]));
   const begun = run.trials.map((trial) => [trial, run.spans(trial)]).filter(([, spans]) => spans.length);
-  if (by === "start") return new Map(begun.map(([trial, spans]) => [trial, Math.max(0, spans[0][0])]));
-  const ends = begun.map(([trial, spans]) => [trial, Math.max(0, spans[spans.length - 1][1])]).sort((a, b) => a[1] - b[1]);
-  if (by === "end") return new Map(ends);
-  let spent = 0;
-  return new Map(ends.map(([trial]) => [trial, spent += run.worked(trial)]));
+  return new Map(begun.map(([trial, spans]) => [trial, Math.max(0, spans[spans.length - 1][1])]));
 }
 function bestSoFar(run, positions) {
   const line = [], sign = run.signShown;

@@ -5,11 +5,10 @@ const short = (value) => isNumber(value) ? number(value, 3) : text(value);
 function configTable(params) {
   const names = Object.keys(params).sort(inOrder);
   if (!names.length) return null;
-  return el("dl.facts.config", {}, ...names.slice(0, 24).map((name) => el("div", {}, el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80)))),
-    ...(names.length > 24 ? [el("div", {}, el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`))] : []));
+  return el("dl.facts.config", {}, ...names.map((name) => el("div", {}, el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80)))));
 }
 function copies(config) {
-  const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2), "command line": commandLine(config) };
+  const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2) };
   return el("div.controls.copies", {}, el("span.quiet", {}, "copy as"), ...Object.entries(forms).map(([name, value]) => copied(value, name)));
 }
 // The trials of a run by state: ended ones full, running ones light, the others empty.

@@ -131,7 +131,7 @@ def test_curves_are_drawn_at_their_steps_and_the_best_one_is_thick(chromium: Bro
 
 def test_the_history_has_the_trials_and_the_best_so_far(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(CURVES, best=1))
-    places = {"trial": [0, 1, 2], "start": [0, 0, 5], "end": [10, 30, 30], "work": [10, 35, 60]}
+    places = {"trial": [0, 1, 2], "end": [10, 30, 30]}
     for by, (first, second, third) in places.items():
         choose(page, "history", "by", by)
         dots, marks, line, ring = layers(page, "history")
@@ -156,7 +156,7 @@ def test_a_change_of_an_axis_ends_the_zoom(chromium: Browser, tmp_path: Path) ->
     page.run(f"{chart}.zoomTo([90, 60], [94, 200]); {chart}.zoomTo([90, 60], [200, 64])")
     assert page.run(f"{chart}.zoom === null"), "a hand trembles"
     page.run(f"{chart}.zoomTo([90, 60], [200, 200])")
-    choose(page, "history", "by", "work")
+    choose(page, "history", "by", "end")
     assert page.run(f"{chart}.zoom === null && document.querySelector('[data-view=history] .head > button').hidden")
 
 
