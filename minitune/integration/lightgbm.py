@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lightgbm import Booster
 
+from minitune.base.lazy import submodules
 from minitune.base.text import plain_number
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
@@ -68,3 +69,6 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
     def __init__(self, metrics: Wanted = None, results_postprocessing_fn: PostProcessing | None = None):
         super().__init__(metrics, checkpoint_at_end=False, results_postprocessing_fn=results_postprocessing_fn)
+
+
+__getattr__ = submodules(__name__)  # for names that Ray has here

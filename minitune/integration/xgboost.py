@@ -10,6 +10,7 @@ from typing import Any
 from xgboost import Booster
 from xgboost.callback import TrainingCallback
 
+from minitune.base.lazy import submodules
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
 
@@ -89,3 +90,6 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
     def __init__(self, metrics: Wanted = None, results_postprocessing_fn: PostProcessing | None = None):
         super().__init__(metrics, checkpoint_at_end=False, results_postprocessing_fn=results_postprocessing_fn)
+
+
+__getattr__ = submodules(__name__)  # for names that Ray has here
