@@ -349,7 +349,7 @@ def find(name: str) -> ModuleSpec | None:
         except ModuleNotFoundError:  # its parent does not exist either
             found = None
         if found is not None:
-            # AliasLoader is not derived from Loader: importing importlib.abc would slow down every program.
+            # AliasLoader is not derived from Loader: importlib.abc takes longer to import than this module.
             loader: Any = AliasLoader(real)
             is_package = found.submodule_search_locations is not None
             return ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
