@@ -349,8 +349,8 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
         raise TypeError(f"a curve must yield (metrics, seconds), but yielded {seconds!r:.200} for the seconds")
     if not 0 <= seconds < math.inf:
         raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {seconds!r}")
-    metrics, _, state = (*step, None)[:3]
-    return metrics, float(seconds), state
+    state = step[2] if len(step) > 2 else None
+    return step[0], float(seconds), state
 
 
 # -- the run -----------------------------------------------------------------------------------------------------------

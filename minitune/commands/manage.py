@@ -128,7 +128,7 @@ def rm(options: argparse.Namespace) -> int:
 
 
 def _refuse(path: str) -> None:
-    """Raise an error unless the directory holds a run of ours that nobody uses."""
+    """Raise an error unless the directory holds a run of minitune, and no process uses it."""
     if os.path.islink(path):
         raise ValueError(f"{path} is a link to {os.path.realpath(path)}: pass that path to remove the run")
     try:

@@ -254,7 +254,8 @@ def _best_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checkpoint_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    best, last = facts["best_checkpoint"], facts["last_checkpoint"]
+    best = facts["best_checkpoint"]
+    last = facts["last_checkpoint"]
     return {
         "best checkpoint": best and _checkpoint_text(best, None),
         "last checkpoint": last and last != best and _checkpoint_text(last, None),

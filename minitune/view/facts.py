@@ -41,7 +41,7 @@ from minitune.view.summary import error_groups, rerun_command
 KEYS = {word: word.replace(" ", "_") for word in states.STATES}
 """The key for each state of a trial."""
 CONTINUE = "continue the run"
-"""What the command is for that continues a run which ended before its trials."""
+"""The purpose of the command that continues an unfinished run."""
 _FEWEST_FOR_IMPORTANCES = 10
 """With fewer trials, chance decides which parameters seem to matter."""
 
@@ -155,7 +155,8 @@ def best_facts(
     `find_iteration` knows it.
     """
     find_iteration = find_iteration or read_iteration
-    metric, mode = goal.metric, goal.mode
+    metric = goal.metric
+    mode = goal.mode
     if not metric or not mode:
         return None
     best = Best.of(run.trials, metric, mode, scope)

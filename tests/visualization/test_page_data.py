@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 
 import pytest
 from kit import fit, raiser, run_path
 
+from minitune import grid_search, report
 from minitune.view.history import RunHistory
 from minitune.visualization.page import RunData, describe_importances, page_data, page_script, trial_details
 from minitune.visualization.server import LiveList
@@ -41,3 +44,15 @@ def test_the_script_reads_the_fields_of_the_data(variable, others):
     }
     read = set(re.findall(rf"\b{variable}\.(\w+)", SCRIPT))
     assert read == found[variable].keys() | others
+
+
+def test_a_best_trial_that_has_failed_and_a_value_that_is_no_number_are_said():
+    def train(config):
+        report({"loss": config["loss"]})
+        if config["loss"] == 0:
+            raise ValueError("no")
+
+    fit(train, {"loss": grid_search([1.0, 0.0, math.nan])}, metric="loss", mode="min", give_up_after=0)
+    data = json.loads(RunData(RunHistory(run_path())).text())
+    assert (data["best"], data["best_finished"]["trial"], data["order"]) == (1, 0, None)
+    assert [trial["odd"] for trial in data["trials"]] == [None, None, "nan"]
