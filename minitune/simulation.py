@@ -15,9 +15,10 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -26,14 +27,12 @@ from minitune.base import clock, files
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
 from minitune.base.clock import Clock, VirtualClock
 from minitune.base.forks import Origin
-from minitune.base.numbers import known_number
 from minitune.callback import Callback
 from minitune.config import RunConfig
 from minitune.driver.driver import Driver, open_run_of, run_record
 from minitune.driver.plan import Plan
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.executors.trial_executor import ActorSpec, Event, Exited
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import RUNNING
 from minitune.experiment.run_description import RunDescription
@@ -43,7 +42,7 @@ from minitune.record.decisions import Decisions
 from minitune.record.layout import create_run_directory
 from minitune.record.past_run import read_curves
 from minitune.record.story import Story
-from minitune.resources import CPU, GPU, Resources
+from minitune.resources import CPU
 from minitune.result import MISSING, TIME_THIS_ITER_S, TRAINING_ITERATION, lookup
 from minitune.result_grid import ResultGrid
 from minitune.space.domains import grid_search
@@ -58,9 +57,6 @@ _MEMORY_BYTES = 1 << 30
 """How much must be free in memory; else the run is written to a temporary directory. Not measured: with less, the
 journal of a long run fills the memory, which ends the run; with more, short runs wait for a disk on small machines.
 """
-
-Step = tuple[Any, ...]
-"""(metrics, seconds), or (metrics, seconds, state) for a curve that depends on a state."""
 
 
 class Logged(NamedTuple):
@@ -90,15 +86,6 @@ class Logged(NamedTuple):
         return " ".join(shown)
 
 
-class Improvement(NamedTuple):
-    """A result that was better than all earlier results."""
-
-    num_results: int
-    time_s: float
-    value: float
-    trial_id: str
-
-
 @dataclass(frozen=True)
 class Simulation:
     """The outcome of a simulation.
@@ -107,45 +94,21 @@ class Simulation:
         results: As from `Tuner.fit`; checkpoints are positions on curves. Their `get_rows` needs a run with a
             `storage_path`.
         log: All decisions and changes of trials, in order.
+        makespan_s: Virtual seconds until the last trial has ended.
+        num_steps: Steps of all trials, also those that a failure or a pause without a checkpoint has undone.
+        num_failures: How many workers have died.
     """
 
     results: ResultGrid
     log: Sequence[Logged]
     makespan_s: float
-    worker_s: float
-    training_s: float
     num_steps: int
-    num_checkpoints: int
     num_failures: int
-    metric: str | None
-    mode: str | None
 
     @property
     def decision_log(self) -> str:
         """The log as text, one line for each entry. Equal arguments give equal texts."""
         return "".join(f"{entry}\n" for entry in self.log)
-
-    def improvements(self) -> list[Improvement]:
-        """The results that were better than all earlier results, in order. NaN and other non-numbers do not count.
-
-        Raises:
-            ValueError: If there was no metric or no mode.
-        """
-        if self.metric is None or self.mode is None:
-            raise ValueError("improvements() needs a metric and a mode: pass both in the TuneConfig of the simulation")
-        sign = 1 if self.mode == "max" else -1
-        best = float("-inf")
-        found = []
-        count = 0
-        for entry in self.log:
-            if entry.iteration is None:
-                continue
-            count += 1
-            value = known_number(entry.value)
-            if value is not None and sign * value > best:
-                best = sign * value
-                found.append(Improvement(count, entry.time_s, value, entry.trial_id))
-        return found
 
 
 def simulate(
@@ -155,11 +118,7 @@ def simulate(
     tune_config: TuneConfig | None = None,
     run_config: RunConfig | None = None,
     num_workers: int = 1,
-    resources: Mapping[str, float] | None = None,
-    resources_per_trial: Mapping[str, Any] | Resources | None = None,
     can_save: bool = True,
-    start_delay_s: float = 0.0,
-    checkpoint_cost_s: float = 0.0,
     failure_rate: float = 0.0,
     seed: int | None = None,
 ) -> Simulation:
@@ -171,11 +130,10 @@ def simulate(
     `curve` is a function of the configuration that returns (metrics, seconds) for each result; one of (configuration,
     state) that yields (metrics, seconds, state); a mapping from keys to such lists, with a grid of its keys under
     `"curve"` as the default space; or an earlier run. A `run_config` with a `storage_path` keeps the run there.
-    `start_delay_s` and `checkpoint_cost_s` are virtual seconds for a worker's start, and for each save and load.
     `failure_rate` is the probability that a worker dies in a step.
 
     Returns:
-        Results, times, and all decisions, equal for equal arguments.
+        Results and all decisions, equal for equal arguments.
 
     Raises:
         TuneError: As by `Tuner.fit`.
@@ -185,25 +143,22 @@ def simulate(
     seed = _seed(seed, tune)
     if isinstance(curve, (str, os.PathLike)):
         curve = read_curves(curve)
-    model = _Model(
-        curve,
-        _not_negative("checkpoint_cost_s", checkpoint_cost_s),
-        _not_negative("failure_rate", failure_rate),
-        seed,
-    )
-    require(failure_rate <= 1, "failure_rate: a probability between 0 and 1", failure_rate)
+    good = is_real(failure_rate) and 0 <= failure_rate <= 1
+    require(good, "failure_rate: a probability between 0 and 1", failure_rate)
+    model = _Model(curve, float(failure_rate), seed)
     require_flag("can_save", can_save)
     if isinstance(curve, Mapping):
         require(bool(curve), "curve: a table with at least one curve", curve)
         if param_space is None:
             param_space = {CURVE: grid_search(list(curve))}
     _check_curve(curve)
-    executor = _Workers(_machine(num_workers, resources), _not_negative("start_delay_s", start_delay_s))
+    require(is_whole(num_workers) and num_workers >= 1, "num_workers: an int >= 1", num_workers)
+    executor = InlineTrialExecutor(Machine({CPU: float(num_workers)}, ()), VirtualClock())
     tune.seed = seed
     tune.executor = executor
     trainable = _trainable(model, can_save)
     with _storage(configured) as (storage_path, is_kept):
-        plan = _plan(trainable, param_space, tune, replace(configured, storage_path=storage_path), resources_per_trial)
+        plan = _plan(trainable, param_space, tune, replace(configured, storage_path=storage_path))
         log = _Log(executor.clock, plan.goal.metric)
         outcome = _SimulatedDriver(plan, log, writes_logs=is_kept).run()
     analysis = ExperimentAnalysis(
@@ -217,13 +172,8 @@ def simulate(
         grid,
         log.entries,
         makespan_s=log.end_s,
-        worker_s=executor.worker_s,
-        training_s=model.training_s,
         num_steps=model.steps,
-        num_checkpoints=model.checkpoints,
         num_failures=model.failures,
-        metric=plan.goal.metric,
-        mode=plan.goal.mode,
     )
 
 
@@ -235,15 +185,12 @@ class _Model:
     """What trials do instead of training, and what they have done; see `simulate` for the arguments."""
 
     curve: Any
-    checkpoint_cost_s: float
     failure_rate: float
     seed: int
-    training_s: float = 0.0
     steps: int = 0
-    checkpoints: int = 0
     failures: int = 0
 
-    def open(self, config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+    def open(self, config: dict[str, Any], state: Any, position: int) -> Iterator[Any]:
         """The steps of a configuration after the first `position` ones, from `state` (None: the start)."""
         curve = self.curve
         if isinstance(curve, Mapping):
@@ -254,9 +201,36 @@ class _Model:
             return islice(curve[config[CURVE]], position, None)
         # A copy: the function is called again after each restore, and must get the same configuration each time.
         config = copy.deepcopy(config)
-        if not _takes_state(curve):
-            return islice(curve(config), position, None)
-        return map(_with_state, curve(config, state))
+        if self.takes_state:
+            return iter(curve(config, state))
+        return islice(curve(config), position, None)
+
+    @cached_property
+    def takes_state(self) -> bool:
+        """Whether the curve is a function of a configuration and a state."""
+        if isinstance(self.curve, Mapping):
+            return False
+        try:
+            inspect.signature(self.curve).bind({}, None)
+        except (TypeError, ValueError):  # ValueError: a built-in without a signature
+            return False
+        return True
+
+    def checked(self, step: Any) -> tuple[Mapping[str, Any], float, Any]:
+        """A step of the curve as (metrics, seconds, state).
+
+        Raises:
+            TypeError: If it is something else.
+            ValueError: If the seconds are negative or infinite.
+        """
+        names = ["metrics", "seconds", "state"][: 2 + self.takes_state]
+        good = isinstance(step, (tuple, list)) and len(step) == len(names)
+        if not (good and isinstance(step[0], Mapping) and is_real(step[1])):
+            raise TypeError(f"this curve must yield ({', '.join(names)}), but yielded {step!r:.200}")
+        seconds = float(step[1])
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {step[1]!r}")
+        return step[0], seconds, step[2] if self.takes_state else None
 
 
 class _SimulatedFailureError(Exception):
@@ -267,7 +241,7 @@ class _CurveTrainable(Trainable):
     """A trial on its curve, which is opened at the first step after a start or a restore."""
 
     model: _Model
-    _steps: Iterator[Step] | None
+    _steps: Iterator[Any] | None
 
     def setup(self, config: dict[str, Any]) -> None:
         self._go_to(0, None)
@@ -288,15 +262,12 @@ class _CurveTrainable(Trainable):
         model = self.model
         if self._steps is None:
             self._steps = model.open(self.config, self.state, self.position)
-        metrics, seconds, state = _checked(next(self._steps))
+        metrics, seconds, state = model.checked(next(self._steps))
         model.steps += 1
         if model.failure_rate and self._draws.random() < model.failure_rate:
-            spent_s = seconds * self._draws.random()  # it dies somewhere in the step, whose time is lost
-            model.training_s += spent_s
             model.failures += 1
-            clock.current.sleep(spent_s)
+            clock.current.sleep(seconds * self._draws.random())  # it dies somewhere in the step, whose time is lost
             raise _SimulatedFailureError("a simulated failure")
-        model.training_s += seconds
         self.state = state
         self.position += 1
         clock.current.sleep(seconds)
@@ -307,12 +278,9 @@ class _SavingCurveTrainable(_CurveTrainable):
     """A trial that can save: its position on the curve, and the curve's state."""
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-        self.model.checkpoints += 1
-        clock.current.sleep(self.model.checkpoint_cost_s)
         return {"position": self.position, "state": self.state}
 
     def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        clock.current.sleep(self.model.checkpoint_cost_s)
         self._go_to(**checkpoint)
 
 
@@ -325,60 +293,7 @@ def _trainable(model: _Model, can_save: bool) -> type[_CurveTrainable]:
     return type(name, (base,), {"model": model})
 
 
-def _takes_state(curve: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(curve).bind({}, None)
-    except (TypeError, ValueError):  # ValueError: a built-in without a signature
-        return False
-    return True
-
-
-def _with_state(step: Step) -> Step:
-    if len(step) != 3:
-        raise TypeError(f"a curve that takes a state must yield (metrics, seconds, state), but yielded {shown(step)}")
-    return step
-
-
-def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
-    if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
-        raise TypeError(
-            f"a curve must yield (metrics, seconds) or (metrics, seconds, state), but yielded {step!r:.200}"
-        )
-    seconds = step[1]
-    if type(seconds) is not float and not is_real(seconds):
-        raise TypeError(f"a curve must yield (metrics, seconds), but yielded {seconds!r:.200} for the seconds")
-    if not 0 <= seconds < math.inf:
-        raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {seconds!r}")
-    state = step[2] if len(step) > 2 else None
-    return step[0], float(seconds), state
-
-
 # -- the run -----------------------------------------------------------------------------------------------------------
-
-
-class _Workers(InlineTrialExecutor):
-    """The executor, in which a worker takes `start_delay_s` to start, unless it is reused. It counts their seconds."""
-
-    def __init__(self, machine: Machine, start_delay_s: float):
-        super().__init__(machine, VirtualClock())
-        self._start_delay_s = start_delay_s
-        self.worker_s = 0.0
-        self._began_s: dict[str, float] = {}
-
-    def start(self, spec: ActorSpec) -> None:
-        """See `TrialExecutor.start`."""
-        super().start(spec)
-        self._began_s[spec.actor_id] = self.clock.monotonic()
-
-    def _build(self, *args: Any) -> Event:
-        self.clock.sleep(self._start_delay_s)
-        return super()._build(*args)
-
-    def _deliver(self) -> Event:
-        event = super()._deliver()
-        if isinstance(event, Exited):
-            self.worker_s += self.clock.monotonic() - self._began_s.pop(event.actor_id)
-        return event
 
 
 class _Log:
@@ -506,12 +421,11 @@ def _plan(
     param_space: Any,
     tune: TuneConfig,
     configured: RunConfig,
-    resources_per_trial: Mapping[str, Any] | Resources | None,
 ) -> Plan:
     configured = replace(configured, log_to_file=False)  # nothing is printed, so that file belongs to real runs
     if configured.verbose is None and configured.progress_reporter is None:
         configured = replace(configured, verbose=0)
-    plan = Plan.of(trainable, param_space, tune, configured, resources_per_trial)
+    plan = Plan.of(trainable, param_space, tune, configured)
     plan.id_prefix = _ID_PREFIX
     return plan
 
@@ -536,22 +450,8 @@ def _check_curve(curve: Any) -> None:
         )
 
 
-def _machine(num_workers: int, resources: Mapping[str, float] | None) -> Machine:
-    require(is_whole(num_workers) and num_workers >= 1, "num_workers: an int >= 1", num_workers)
-    require(resources is None or isinstance(resources, Mapping), "resources: a mapping of names to amounts", resources)
-    totals = {CPU: float(num_workers), **Resources([resources or {}]).required_resources}
-    gpus = totals.get(GPU, 0)
-    require(float(gpus).is_integer(), "resources: a mapping with a whole number of GPUs", resources)
-    return Machine(totals, tuple(str(number) for number in range(int(gpus))))
-
-
 def _seed(seed: int | None, tune: TuneConfig) -> int:
     require(seed is None or is_whole(seed), "seed: None or an int", seed)
     if seed is not None:
         return int(seed)
     return tune.seed or 0
-
-
-def _not_negative(name: str, value: Any) -> float:
-    require(is_real(value) and 0 <= value < float("inf"), f"{name}: a number >= 0", value)
-    return float(value)

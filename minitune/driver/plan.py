@@ -83,10 +83,9 @@ class Plan:
         param_space: Any,
         tune_config: TuneConfig,
         run_config: RunConfig,
-        resources_per_trial: Mapping[str, Any] | Resources | None = None,
     ) -> Plan:
         """The plan of one trainable."""
-        experiment = experiment_of(trainable, param_space, tune_config, run_config, resources_per_trial)
+        experiment = experiment_of(trainable, param_space, tune_config, run_config)
         return cls(experiment, tune_config, run_config)
 
     def bare_trainable(self) -> tuple[Any, bool]:

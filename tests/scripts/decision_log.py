@@ -21,8 +21,6 @@ done = simulate(
     ),
     run_config=RunConfig(failure_config=FailureConfig(max_failures=3)),
     num_workers=5,
-    start_delay_s=0.5,
-    checkpoint_cost_s=0.1,
     failure_rate=0.02,
     seed=7,
 )
