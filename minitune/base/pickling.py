@@ -13,13 +13,10 @@ from __future__ import annotations
 import functools
 import io
 import pickle
-import re
 import sys
 import types
-import typing
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import IO, Any
 
 from minitune.base.user_code import loads_code
@@ -28,16 +25,12 @@ PROTOCOL = 5
 """The pickle protocol, which copies large buffers once less than older ones."""
 _PACKAGE = __name__.partition(".")[0]
 _MAIN = ("__main__", "__mp_main__")
-_NAME = re.compile(r"[^\W\d]\w*")
 _DEPTH_LIMIT = 12
 _FILENAME = 10  # the position of a code object's file name among the arguments of `types.CodeType`
 # How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes.
 _VISIT_LIMIT = 2_000
 # The search does not look into objects of these modules: "a threading.Thread" says more than the lock inside it.
 _LIBRARY = sys.stdlib_module_names - {"__main__"}
-# The recursion limit for deeply nested values. The usual limit allows about 490 levels. Each level needs less than 500
-# bytes of a stack of 8 MB.
-_DEEP_RECURSION = 5_000
 
 
 # -- pickling ----------------------------------------------------------------------------------------------------------
@@ -88,12 +81,10 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
 @functools.cache
 def by_value_pickler() -> Any:
-    """Cloudpickle's pickler class, with three differences.
+    """Cloudpickle's pickler class, with two differences.
 
     - Code keeps the name of its file, which cloudpickle 3.1.3 replaces by a constant for equal pickles.
-    - Objects of the main module that pickle by name are made anew: cached functions, `singledispatch`, `NewType`.
-    - A class of the main module whose annotations are texts takes along the types that these name, for
-      `typing.get_type_hints`.
+    - Cached functions of the main module, which pickle by name, are made anew.
     """
     import cloudpickle
 
@@ -105,89 +96,26 @@ def by_value_pickler() -> Any:
         after = arguments[_FILENAME + 1 :]
         return kind, (*before, code.co_filename, *after)
 
-    own = {types.CodeType: reduce_code, _Cached: _reduce_cached, typing.NewType: _reduce_new_type}
+    own = {types.CodeType: reduce_code, _Cached: _reduce_cached}
     reducers = ChainMap(own, cloudpickle.Pickler.dispatch_table)
 
     class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
         dispatch_table = reducers
 
-        def reducer_override(self, value: Any) -> Any:
-            if getattr(value, "__code__", None) is _DISPATCH and _is_of_main(value):
-                registered = dict(value.registry)
-                default = registered.pop(object)
-                return functools.singledispatch, (_do_nothing,), (default, registered), None, None, _fill_dispatch
-            reduced = super().reducer_override(value)
-            if isinstance(value, type) and isinstance(reduced, tuple) and (named := _named_types(value)):
-                make, arguments, state, items, pairs, fill = reduced
-                return make, arguments, (named, fill, state), items, pairs, _fill_annotated
-            return reduced
-
     return ByValuePickler
 
 
 _Cached = type(functools.cache(len))
-# The code of all functions that `singledispatch` makes.
-_DISPATCH = functools.singledispatch(len).__code__  # type: ignore[attr-defined]  # it is a function
-
-
-def _is_of_main(value: Any) -> bool:
-    return value.__module__ in _MAIN or "<locals>" in value.__qualname__
-
-
-def _do_nothing() -> None:
-    """For a dispatcher until it is filled: the functions in it may refer to it."""
-
-
-def _fill_dispatch(dispatcher: Any, state: tuple[Any, dict[type, Any]]) -> None:
-    default, registered = state
-    functools.update_wrapper(dispatcher, default)
-    for kind, function in {object: default, **registered}.items():
-        dispatcher.register(kind, function)
 
 
 def _reduce_cached(function: Any) -> Any:
-    if not _is_of_main(function):
+    if function.__module__ not in _MAIN and "<locals>" not in function.__qualname__:
         return function.__reduce__()
     return _cached, (function.__wrapped__, function.cache_parameters())
 
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-def _reduce_new_type(new: Any) -> Any:
-    if not _is_of_main(new):
-        return new.__reduce__()
-    return _new_type, (new.__name__, new.__supertype__)
-
-
-def _new_type(name: str, supertype: Any) -> Any:
-    new = typing.NewType(name, supertype)  # type: ignore[misc]  # a type that is known at run time only
-    new.__module__ = "__main__"
-    return new
-
-
-def _named_types(kind: type) -> dict[str, Any]:
-    """The types and modules that annotations of a class of the main module name, if these are texts."""
-    if kind.__module__ not in _MAIN:
-        return {}
-    names = vars(sys.modules[kind.__module__])
-    texts = [text for text in vars(kind).get("__annotations__", {}).values() if isinstance(text, str)]
-    found = {name: names[name] for text in texts for name in _NAME.findall(text) if name in names}
-    search = _CulpritSearch()
-    return {name: value for name, value in found.items() if _is_of_types(value) and search.can_pickle(value)}
-
-
-def _is_of_types(value: Any) -> bool:
-    """Whether a value is a class, a module, or what annotations are made of, such as `Optional`."""
-    return isinstance(value, (type, types.ModuleType)) or type(value).__module__ in ("typing", "types")
-
-
-def _fill_annotated(made: Any, state: tuple[dict[str, Any], Callable[[Any, Any], Any], Any]) -> Any:
-    named, fill, own_state = state
-    for name, value in named.items():
-        vars(sys.modules["__main__"]).setdefault(name, value)
-    return _fill_and_enter(fill, False, made, own_state)
 
 
 def dumps_by_value(value: Any) -> bytes:
@@ -198,27 +126,21 @@ def dumps_by_value(value: Any) -> bytes:
 
 
 # -- pickles of limited size -------------------------------------------------------------------------------------------
-def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """Pickle `value` like `dumps` if the pickle is small. Otherwise stop early and return None."""
+def dumps_small(value: Any, what: str, limit_bytes: int, *, for_later: bool = False) -> bytes | None:
+    """Pickle `value` like `dumps` or `dumps_for_later` if the pickle is small. Otherwise stop early and return None."""
+    sink = _Limited(limit_bytes)
     try:
-        sink = _Limited(limit_bytes)
         _PlainPickler(sink, PROTOCOL, buffer_callback=sink.take).dump(value)
         return b"".join(sink.parts)
     except _TooLarge:
         return None
     except Exception:  # not plain, or not picklable
-        return _dumps_within(value, what, limit_bytes, dump)
-
-
-def dumps_small_for_later(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """Pickle `value` like `dumps_for_later` if the pickle is small. See `dumps_small`."""
-    return _dumps_within(value, what, limit_bytes, dump_for_later)
-
-
-def _dumps_within(value: Any, what: str, limit_bytes: int, dump: Callable[..., None]) -> bytes | None:
-    sink = _Limited(limit_bytes)
+        sink = _Limited(limit_bytes)
     try:
-        dump(value, sink, what, sink.take)
+        if for_later:
+            dump_for_later(value, sink, what, sink.take)
+        else:
+            dump(value, sink, what, sink.take)
     except _TooLarge:
         return None
     return b"".join(sink.parts)
@@ -303,8 +225,7 @@ def dump_for_later(
         kind = _later_pickler()
         if refer is not None:  # C code calls the method of the class; without the method, pickling is faster
             kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
-        with _deep_recursion():  # a metric may be nested as deeply as the worker could pickle it
-            kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
+        kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
     except OSError:
         raise
     except Exception as error:
@@ -414,31 +335,27 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, type):
         for name, part in list(vars(value).items()):
             if name not in ("__dict__", "__weakref__", "__doc__", "__module__"):
-                yield f"class attribute {name!r}", getattr(part, "__func__", part)
-        for base in value.__bases__:
-            yield f"base class {base.__name__}", base
-    elif isinstance(value, (dict, types.MappingProxyType)):
+                yield f"class attribute {name!r}", part
+    elif isinstance(value, dict):
         for key, part in list(value.items()):
             yield f"item {key!r:.80}", part
-            yield f"key {key!r:.80}", key
     elif isinstance(value, (list, tuple, set, frozenset)):
         for position, part in enumerate(value):
             yield f"item {position}", part
-    elif isinstance(value, BaseException) or type(value).__module__.partition(".")[0] not in _LIBRARY:
-        yield from _object_parts(value)
+    elif type(value).__module__.partition(".")[0] not in _LIBRARY:
+        for name, part in list(getattr(value, "__dict__", {}).items()):
+            yield f"attribute {name!r}", part
+        if type(value).__module__ in _MAIN or "<locals>" in type(value).__qualname__:
+            yield "attribute '__class__'", type(value)
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name, part in _closure_variables(function):
         yield f"closure variable {name!r}", part
-    for default in function.__defaults__ or ():
+    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
         yield "a default argument", default
-    for name, default in (function.__kwdefaults__ or {}).items():
-        yield f"default of argument {name!r}", default
     for name, part in _global_variables(function):
         yield f"global {name!r}", part
-    for name, part in vars(function).items():
-        yield f"attribute {name!r}", part
 
 
 def _closure_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -461,21 +378,6 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _global_names(constant)
-
-
-def _object_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of an exception; the state of any instance: its `__dict__` and its slots."""
-    for position, part in enumerate(value.args if isinstance(value, BaseException) else ()):
-        yield f"argument {position}", part
-    for name, part in list(getattr(value, "__dict__", {}).items()):
-        yield f"attribute {name!r}", part
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                yield f"attribute {name!r}", getattr(value, name)
-    if type(value).__module__ == "__main__" or "<locals>" in type(value).__qualname__:
-        yield "attribute '__class__'", type(value)
 
 
 def _describe(value: Any) -> str:
@@ -564,11 +466,17 @@ def dump_value(value: Any) -> bytes:
     A value that is not plain is loaded at once as a test: if that fails, or crashes the process, it happens here and
     not in the driver.
     """
+    buffer = io.BytesIO()
+    pickler = _WaryPickler(buffer, pickle.HIGHEST_PROTOCOL)
     try:
-        return _dump_value(value)
-    except RecursionError:
-        with _deep_recursion():
-            return _dump_value(value)
+        try:
+            pickler.dump(value)
+            data = buffer.getvalue()
+        except Exception:
+            data = dumps_by_value(value)
+        if not pickler.is_plain:
+            pickle.loads(data)
+        return data
     except MemoryError as error:
         raise MemoryError("not enough memory to send this to the driver") from error
 
@@ -583,28 +491,3 @@ def dump_answer(value: Any) -> bytes:
         kind = type(value).__qualname__
         reason = f"{type(error).__name__}: {error}"
         raise TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})") from error
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEEP_RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
-
-
-def _dump_value(value: Any) -> bytes:
-    buffer = io.BytesIO()
-    pickler = _WaryPickler(buffer, pickle.HIGHEST_PROTOCOL)
-    try:
-        pickler.dump(value)
-        data = buffer.getvalue()
-    except RecursionError:
-        raise
-    except Exception:
-        data = dumps_by_value(value)
-    if not pickler.is_plain:
-        pickle.loads(data)
-    return data

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.json_text import JSON_TYPES, json_chunks, json_decoder, keeps_types
-from minitune.base.pickling import dumps_small_for_later
+from minitune.base.pickling import dumps_small
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, check_object_name, holds_code
 from minitune.base.text import ShortRepr, warn_once
 from minitune.error import TuneError
@@ -236,7 +236,7 @@ class _Tagger:
         what = f"the value {text} of a record"
         try:
             if self._objects.known(value) is None:
-                data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
+                data = dumps_small(value, what, INLINE_LIMIT_BYTES, for_later=True)
                 if data is not None:
                     return _pickle_tag(Pickled(text, data))
             return _pickle_tag(self._objects.put(value, text, self._is_shared))
