@@ -45,6 +45,7 @@ from searchers import AUTO, OURS, SEARCHERS, Asker, lacks
 from tasks.functions import Config
 from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate, is_noisy
 
+from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
 from minitune.search.confirm import CONFIRMED, promising
@@ -224,7 +225,7 @@ def _choices(
 def _record(number: int, value: float, config: Config) -> Trial:
     """A trial of a run, as `estimates` and `promising` need it."""
     trial = Trial("model", config=config, trial_id=f"t_{number:05d}", number=number, evaluated_params=flatten(config))
-    trial.status = Trial.TERMINATED
+    trial.phase = Phase.TERMINATED
     result = {"loss": value, TRAINING_ITERATION: 1}
     trial.record_result(result, result)
     return trial

@@ -681,7 +681,7 @@ def stand_ins(libraries: Mapping[str, Mapping[str, Any]], *users: str) -> Iterat
 
 def make_trial(number: int = 0, **details: Any) -> Trial:
     """A trial that no run owns: no process, no file, no clock."""
-    return Trial("train", trial_id=f"t{number:04d}", number=number, stub=True, **details)
+    return Trial("train", trial_id=f"t{number:04d}", number=number, **details)
 
 
 def run_trial(trial: Trial) -> Trial:

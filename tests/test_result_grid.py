@@ -72,12 +72,10 @@ def test_an_unreported_metric_is_refused_with_some_of_the_reported_ones():
 @pytest.mark.parametrize(
     ("values", "metric", "text"),
     [
-        ([math.nan, math.nan], "loss", "a finite number as 'loss': it was NaN in 2 trials. Check how it is computed; "),
-        ([math.inf], "loss", "it was infinite in 1 trial. Check how it is computed; filter_nan_and_inf=False lets"),
-        (["0.5", "0.7"], "loss", "it was text such as '0.5' in 1 trial, text such as '0.7' in 1 trial. Report it as a"),
-        ([None, math.nan, None], "loss", "it was None in 2 trials, NaN in 1 trial. Report it as a number, such as "),
-        ([[1, 2]], "loss", "it was of type list in 1 trial. Report it as a number"),
-        ([True], "loss", "it was of type bool in 1 trial. Report it as a number"),
+        ([math.nan, 1j], "loss", "a finite number as 'loss', but nan. Check how it is computed, and report a number, "),
+        ([math.inf], "loss", "such as float(x); filter_nan_and_inf=False lets"),
+        (["0.5", "0.7"], "loss", "but '0.5'. "),
+        ([True], "loss", "but True. "),
         (
             [..., ...],
             "loss",

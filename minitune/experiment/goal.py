@@ -10,7 +10,6 @@ trials with the most reports are compared there, by the mean of their last ones:
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -18,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from minitune.base.checks import require, shown
-from minitune.base.numbers import as_number, mean_of, sortable
+from minitune.base.numbers import mean_of, sortable
 from minitune.base.text import number_text
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
@@ -224,12 +223,8 @@ def best_trial(
     Raises:
         ValueError: If the mode or the scope is unknown.
     """
-    confirmed = confirmations(trials, metric, mode, scope)
-    if confirmed:
-        return confirmed[0].trial
-    better = max if mode == "max" else min  # both choose the first of equals
-    best = better(compared_values(trials, metric, mode, scope, filter_nan_and_inf), key=itemgetter(0), default=None)
-    return None if best is None else best[1]
+    best = Best.of(trials, metric, mode, scope, filter_nan_and_inf)
+    return None if best is None else best.trial
 
 
 def compared_values(
@@ -292,8 +287,7 @@ def best_checkpoint(kept: Iterable[tuple[Mapping[str, Any], _T]], metric: str, m
     """
     values = [(lookup(metrics, metric), checkpoint) for metrics, checkpoint in kept]
     able = [each for each in reversed(values) if sortable(each[0]) is not None]
-    best = max(able, key=lambda each: score(each[0], mode), default=None)
-    return None if best is None else best[1]
+    return max(able, key=lambda each: score(each[0], mode), default=(None, None))[1]
 
 
 class Confirmation(NamedTuple):
@@ -366,15 +360,25 @@ class Best:
     least: int = 0
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None) -> Best | None:
-        """The first of `confirmations`, or `best_trial`, whose errors it raises; None if there is neither."""
+    def of(
+        cls,
+        trials: Sequence[Trial],
+        metric: str,
+        mode: str,
+        scope: str | None = None,
+        filter_nan_and_inf: bool = True,
+    ) -> Best | None:
+        """See `best_trial`."""
         confirmed = confirmations(trials, metric, mode, scope)
         if confirmed:
             return cls(confirmed[0].trial, metric, confirmed[0].mean, confirmed[0])
-        trial = best_trial(trials, metric, mode, scope)
-        value = None if trial is None else trial.progress.analysis.get(metric, statistic_of(scope, mode))
-        if trial is None or value is None:
+        better = max if mode == "max" else min  # both choose the first of equals
+        best = better(compared_values(trials, metric, mode, scope, filter_nan_and_inf), key=itemgetter(0), default=None)
+        if best is None:
             return None
+        trial = best[1]
+        value = trial.progress.analysis.get(metric, statistic_of(scope, mode))
+        assert value is not None  # `compared_values` has it
         least = 0
         if scope is None and best_trial(trials, metric, mode, "last") is not trial:
             least = reports_of_the_best(trials, metric)
@@ -413,7 +417,13 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
         if metric in flat:
             values.append(flat[metric])
     if values:
-        return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
+        earlier = ""
+        if best_trial(trials, metric, "max", "all") is not None:
+            earlier = "; earlier results had finite values, which scope='all' uses"
+        return (
+            f"{beginning} a finite number as {metric!r}, but {shown(values[0])}. Check how it is computed, and report "
+            f"a number, such as float(x){earlier}"
+        )
     known = reported_metrics(trials)
     if not known and trials and all(trial.status == ERROR for trial in trials):
         return f"{beginning} anything: all of them have failed"
@@ -460,28 +470,3 @@ def reported_metrics(trials: Iterable[Trial]) -> list[str]:
     for trial in trials:
         names.update(dict.fromkeys(flatten(own_metrics(trial.progress.metrics))))
     return list(names)
-
-
-def _what_it_was(values: Sequence[Any]) -> str:
-    kinds = Counter(map(_kind_of_value, values))
-    shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
-    return f"it was {shown}. " + (
-        "Check how it is computed" if kinds.keys() <= {"NaN", "infinite"} else "Report it as a number, such as float(x)"
-    )
-
-
-def _kind_of_value(value: Any) -> str:
-    if isinstance(value, str):
-        return f"text such as {value[:_NAME_LENGTH]!r}"
-    number = as_number(value)
-    if number is not None and number != number:
-        return "NaN"
-    if number is not None and math.isinf(number):
-        return "infinite"
-    return "None" if value is None else f"of type {type(value).__name__}"
-
-
-def _earlier(trials: Sequence[Trial], metric: str) -> str:
-    if best_trial(trials, metric, "max", "all") is None:
-        return ""
-    return "; earlier results had finite values, which scope='all' uses"

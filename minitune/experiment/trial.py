@@ -6,10 +6,9 @@ rollback undoes, and its checkpoints.
 
 from __future__ import annotations
 
-import operator
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple
@@ -31,7 +30,6 @@ from minitune.result import (
     DONE,
     EXPERIMENT_TAG,
     EXPR_ERROR_FILE,
-    EXPR_ERROR_PICKLE_FILE,
     TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
@@ -48,21 +46,6 @@ _TRANSITIONS_KEPT = 20
 """How many of its last transitions a trial keeps, for errors. Not measured: more take memory of each trial."""
 _SHARED_LENGTH = 100
 """Shorter texts of last results are shared by all trials. Not measured: longer ones are seldom equal."""
-_PHASE_OF = {
-    lifecycle.PENDING: Phase.QUEUED,
-    lifecycle.RUNNING: Phase.TRAINING,
-    lifecycle.PAUSED: Phase.PAUSED,
-    lifecycle.TERMINATED: Phase.TERMINATED,
-    lifecycle.ERROR: Phase.ERROR,
-}
-LIMIT_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge,
-    ">": operator.gt,
-    "<=": operator.le,
-    "<": operator.lt,
-    "==": operator.eq,
-}
-"""The comparisons of a result with a limit, by default `>=`."""
 
 
 @dataclass(slots=True)
@@ -155,13 +138,10 @@ class Trial:
         experiment_tag: `"<counter>_k=v,..."`.
         experiment_path: Directory of the run.
         max_failures: How often it is tried again after a failure; -1 for no limit.
-        stub: For Ray Tune's signature, without effect.
-        placement_group_factory: Ray Tune's name for `resources`.
-        restore_path: A checkpoint to start from.
         storage: Ray Tune's form of `experiment_path`.
 
     Raises:
-        ValueError: If one thing is given under two names, or the directory's name has a `/`.
+        ValueError: If `storage` and `experiment_path` are given.
     """
 
     PENDING = lifecycle.PENDING
@@ -217,15 +197,8 @@ class Trial:
         experiment_path: str = "",
         stopping_criterion: Mapping[str, Any] | None = None,
         max_failures: int = 0,
-        stub: bool = False,
-        placement_group_factory: Resources | Mapping[str, Any] | None = None,
-        restore_path: str | None = None,
-        trial_name_creator: Callable[[Trial], str] | None = None,
-        trial_dirname_creator: Callable[[Trial], str] | None = None,
         storage: StorageContext | None = None,
     ):
-        if resources is not None and placement_group_factory is not None:
-            raise ValueError("resources and placement_group_factory are two names of one argument; pass only one")
         if storage is not None and experiment_path:
             raise ValueError("storage and experiment_path are two forms of one argument; pass only one")
         # The work: what the searcher and the user have chosen.
@@ -237,10 +210,10 @@ class Trial:
         self.set_config(config or {})
         self.seed = 0
         self.repeats: Repeat | None = None
-        self.resources = Resources.of(resources if resources is not None else placement_group_factory)
+        self.resources = Resources.of(resources)
         self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
         self.max_failures = max_failures
-        self.start_checkpoint = Checkpoint(restore_path) if restore_path else None
+        self.start_checkpoint: Checkpoint | None = None
         # Where: `set_name` makes `name` and `local_path` of these.
         self.experiment_path = experiment_path
         if storage is not None:
@@ -261,10 +234,6 @@ class Trial:
         self.inherited: InheritedCheckpoint | None = None  # newer than its own ones, until the next one of its own
         self.next_checkpoint = 0
         self.set_name(None)
-        if trial_name_creator is not None:
-            self.set_name(str(trial_name_creator(self)))
-        if trial_dirname_creator is not None:
-            self.set_directory(self.experiment_path, _check_dirname(str(trial_dirname_creator(self))))
 
     @classmethod
     def generate_id(cls) -> str:
@@ -309,23 +278,8 @@ class Trial:
 
     @property
     def status(self) -> str:
-        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR. It can be set as long as no run has moved the trial."""
+        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR."""
         return STATUS[self.phase]
-
-    @status.setter
-    def status(self, status: str) -> None:
-        if self.last_transitions:
-            raise TuneError(
-                f"the status of trial {self.trial_id} cannot be set to {status!r}; "
-                "ask the controller: stop_trial(trial), pause_trial(trial), or choose_trial_to_run"
-            )
-        if status not in _PHASE_OF:
-            raise ValueError(f"status must be one of {', '.join(_PHASE_OF)}, but got {status!r}")
-        self.phase = _PHASE_OF[status]
-
-    def set_status(self, status: str) -> None:
-        """Set the status of a trial that belongs to no run; see `status`."""
-        self.status = status
 
     def is_finished(self) -> bool:
         """Whether the trial has ended, with or without an error."""
@@ -363,16 +317,6 @@ class Trial:
         if self.ending is None:
             return ""
         return str(self.ending.facts.get("scheduler", ""))
-
-    @property
-    def is_saving(self) -> bool:
-        """Whether the worker is writing a checkpoint."""
-        return self.phase is Phase.SAVING
-
-    @property
-    def is_restoring(self) -> bool:
-        """Whether the worker is loading a checkpoint."""
-        return self.phase is Phase.RESTORING
 
     # -- read and set by plug-ins ------------------------------------------------------------------------------
 
@@ -436,26 +380,6 @@ class Trial:
     def has_checkpoint(self) -> bool:
         """Whether `checkpoint` is not None."""
         return self.checkpoint is not None
-
-    def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """Whether a flattened result is `done` or reaches a limit of `stopping_criterion`."""
-        if result.get(DONE):
-            return True
-        for name, limit in self.stopping_criterion.items():
-            sign, bound = limit if isinstance(limit, (tuple, list)) else (">=", limit)
-            if name in result and LIMIT_OPERATORS[sign](result[name], bound):
-                return True
-        return False
-
-    @property
-    def has_reported_at_least_once(self) -> bool:
-        """Whether the trial has a result."""
-        return bool(self.progress.metrics)
-
-    @property
-    def run_metadata(self) -> Trial:
-        """The trial itself, which has these attributes."""
-        return self
 
     @property
     def metric_analysis(self) -> dict[str, dict[str, float]]:
@@ -595,11 +519,6 @@ class Trial:
         return os.path.basename(self.experiment_path)
 
     @property
-    def relative_logdir(self) -> str:
-        """Name of the trial's directory in the run's directory."""
-        return os.path.basename(self.local_path)
-
-    @property
     def logdir(self) -> str:
         """Old name of `local_path`. Emits a DeprecationWarning."""
         return _renamed("logdir", "local_path", self.local_path)
@@ -613,11 +532,6 @@ class Trial:
     def error_file(self) -> str | None:
         """Path of `error.txt` if the trial has failed, else None."""
         return os.path.join(self.local_path, EXPR_ERROR_FILE) if self.num_failures else None
-
-    @property
-    def pickled_error_file(self) -> str | None:
-        """Path of `error.pkl` if the trial has failed, else None."""
-        return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE) if self.num_failures else None
 
     def get_error(self) -> str | None:
         """The text of `error.txt`, or None if the file does not exist. Blocks."""
@@ -646,13 +560,6 @@ def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
         return {key: copy_tree(value) for key, value in metrics.items()}
     except RecursionError:
         return metrics.copy()
-
-
-def _check_dirname(name: str) -> str:
-    """Return `name` if it is a single part of a path, or raise a ValueError."""
-    if name in ("", ".", "..") or os.path.basename(name) != name:
-        raise ValueError(f"the name of a trial's directory must be one part of a path, but got {name!r}")
-    return name
 
 
 def _renamed(old: str, new: str, value: str) -> str:

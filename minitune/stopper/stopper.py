@@ -13,6 +13,7 @@ import datetime
 import inspect
 import logging
 import math
+import operator
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,13 +24,20 @@ from minitune.base.checks import is_real, require, shown
 from minitune.base.numbers import known_number
 from minitune.error import InvalidArgumentError
 from minitune.experiment.goal import check_mode
-from minitune.experiment.trial import LIMIT_OPERATORS
 from minitune.result import MISSING, lookup
 
 logger = logging.getLogger("minitune")
 
 ASKED_EVERY_S = 1.0
 """Seconds between two calls of a user's `stop_all`, if the class does not override `seconds_left`."""
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+"""The comparisons of a result with a limit, by default `>=`."""
 
 
 class Stopper:
@@ -192,7 +200,7 @@ class DictStopper(Stopper):
                 self._warn_once(name, "it is not among the reported keys")
                 continue
             try:
-                if LIMIT_OPERATORS[sign](value, limit):
+                if _OPERATORS[sign](value, limit):
                     return f"{name} {sign} {limit} was reached"
             except Exception as error:  # a comparison of foreign types or arrays may raise anything
                 self._warn_once(name, f"its value {type(value).__name__} does not compare ({error})")
@@ -241,9 +249,9 @@ def _read(name: str, limit: Any) -> tuple[str, Any]:
     """The operator and the value of one criterion."""
     sign = ">="
     if isinstance(limit, (tuple, list)):
-        if len(limit) != 2 or limit[0] not in LIMIT_OPERATORS:
+        if len(limit) != 2 or limit[0] not in _OPERATORS:
             raise ValueError(
-                f"a limit must be a value or a pair such as ('<=', 0.1) with one of {' '.join(LIMIT_OPERATORS)}, "
+                f"a limit must be a value or a pair such as ('<=', 0.1) with one of {' '.join(_OPERATORS)}, "
                 f"but {name!r} holds {limit!r}"
             )
         sign, limit = limit

@@ -14,7 +14,7 @@ REQUESTS = [Resources.of({"cpu": cpus}) for cpus in (1, 2, 0.5)]
 
 
 def make(number, request=0):
-    return Trial("train", trial_id=f"t{number}", number=number, resources=REQUESTS[request], stub=True)
+    return Trial("train", trial_id=f"t{number}", number=number, resources=REQUESTS[request])
 
 
 @hypothesis.given(st.lists(st.sampled_from(list(Transition)), max_size=40))

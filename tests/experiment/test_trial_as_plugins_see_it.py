@@ -8,95 +8,55 @@ import pytest
 from kit import fit, report_state
 
 from minitune import Result
-from minitune.checkpoint import Checkpoint, CheckpointRecord
+from minitune.checkpoint import CheckpointRecord
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.resources import PlacementGroupFactory
-
-
-def test_the_words_of_the_status_are_constants_of_the_class():
-    words = [Trial.PENDING, Trial.RUNNING, Trial.PAUSED, Trial.TERMINATED, Trial.ERROR]
-    assert words == ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"]
 
 
 def test_a_trial_by_itself_has_ray_tunes_defaults():
-    trial = Trial("train", stub=True)
+    trial = Trial("train")
     assert (trial.status, trial.config, trial.evaluated_params, trial.experiment_tag) == (Trial.PENDING, {}, {}, "")
     assert (trial.checkpoint, trial.error_file, trial.num_failures, trial.get_error()) == (None, None, 0, None)
     assert not trial.has_checkpoint()
-    assert not trial.has_reported_at_least_once
     assert not (trial.is_finished())
-    assert not (trial.is_saving)
-    assert not (trial.is_restoring)
-    assert trial.metric_analysis == {}
-    assert trial.stopping_criterion == {}
+    assert (trial.metric_analysis, trial.stopping_criterion) == ({}, {})
     assert len(trial.trial_id) == len(Trial.generate_id()) == 8
-    assert trial != Trial("train", stub=True, trial_id=trial.trial_id)
+    assert trial != Trial("train", trial_id=trial.trial_id)
     assert str(trial) == repr(trial) == f"train_{trial.trial_id}"
 
 
 @pytest.mark.parametrize(("env", "middle"), [("Cart/Pole", "_Cart_Pole"), (Path, "_Path"), (3, "_3")])
 def test_the_name_holds_the_environment(env, middle):
-    assert str(Trial("train", trial_id="ab", config={"env": env}, stub=True)) == f"train{middle}_ab"
+    assert str(Trial("train", trial_id="ab", config={"env": env})) == f"train{middle}_ab"
 
 
-def test_functions_of_the_user_name_a_trial_and_its_directory():
-    trial = Trial(
-        "train",
-        config={"lr": 2},
-        trial_name_creator=lambda trial: f"lr{trial.config['lr']}",
-        trial_dirname_creator=lambda trial: f"{trial.custom_trial_name}_dir",
-        experiment_path="/runs/one",
-        stub=True,
-    )
+def test_a_trial_has_the_paths_of_its_run():
+    trial = Trial("train", config={"lr": 2}, experiment_path="/runs/one")
+    trial.set_name(f"lr{trial.config['lr']}")
+    trial.set_directory("/runs/one", f"{trial.custom_trial_name}_dir")
     assert str(trial) == "lr2"
     assert trial.path == trial.local_path == "/runs/one/lr2_dir"
-    assert (trial.relative_logdir, trial.experiment_dir_name) == ("lr2_dir", "one")
-    assert trial.local_experiment_path == "/runs/one"
+    assert (trial.experiment_dir_name, trial.local_experiment_path) == ("one", "/runs/one")
 
 
 def test_a_logger_makes_the_directory_of_a_trial(tmp_path):
-    trial = Trial("train", experiment_path=str(tmp_path), stub=True)
+    trial = Trial("train", experiment_path=str(tmp_path))
     for _ in range(2):
         trial.init_local_path()
     assert Path(trial.local_path).is_dir()
 
 
 def test_old_names_of_paths_warn():
-    trial = Trial("train", trial_id="ab", experiment_path="/runs/one", stub=True)
+    trial = Trial("train", trial_id="ab", experiment_path="/runs/one")
     with pytest.warns(DeprecationWarning, match="local_path"):
         assert trial.logdir == trial.local_path
     with pytest.warns(DeprecationWarning, match="local_experiment_path"):
         assert trial.local_dir == "/runs/one"
 
 
-def test_resources_have_one_name_of_two():
-    trial = Trial("train", placement_group_factory=PlacementGroupFactory([{"CPU": 2}]), stub=True)
-    assert trial.placement_group_factory.required_resources == {"CPU": 2}
-    with pytest.raises(ValueError, match="two names"):
-        Trial("train", resources={"cpu": 1}, placement_group_factory={"cpu": 1}, stub=True)
-
-
-@pytest.mark.parametrize("status", ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"])
-def test_the_status_of_a_trial_in_no_run_can_be_set(status):
-    trial = Trial("train", stub=True)
-    trial.status = status
-    assert trial.status == status
-    assert trial.is_finished() == (status in ("TERMINATED", "ERROR"))
-
-
-def test_the_status_is_checked_and_belongs_to_the_run():
-    trial = Trial("train", stub=True)
-    with pytest.raises(ValueError, match="must be one of PENDING, RUNNING, PAUSED, TERMINATED, ERROR, but got 'DONE'"):
-        trial.set_status("DONE")
-    trial.move(Transition.START)
-    with pytest.raises(TuneError, match="ask the controller"):
-        trial.status = Trial.PAUSED
-
-
 def test_plug_ins_may_keep_something_on_it():
-    trial = Trial("train", stub=True)
+    trial = Trial("train")
     trial.seen_by_me = 3
     trial.set_config({"lr": 1})
     trial.set_experiment_tag("0_lr=1")
@@ -105,7 +65,7 @@ def test_plug_ins_may_keep_something_on_it():
 
 
 def test_a_trial_keeps_its_last_result_and_statistics():
-    trial = Trial("train", stopping_criterion={"a/loss": 3}, stub=True)
+    trial = Trial("train", stopping_criterion={"a/loss": 3})
     for loss in (2, 1):
         trial.record_result({"a": {"loss": loss}, "training_iteration": 1})
     assert trial.last_result["a"]["loss"] == 1
@@ -117,38 +77,21 @@ def test_a_trial_keeps_its_last_result_and_statistics():
         "last-5-avg": 1.5,
         "last-10-avg": 1.5,
     }
-    assert trial.has_reported_at_least_once
-    assert trial.run_metadata.last_result == trial.last_result
-    assert trial.should_stop({"done": True, "a/loss": "unknown"})
-    assert trial.should_stop({"a/loss": 3})
-    assert not trial.should_stop({"a/loss": 2})
-    assert not trial.should_stop({})
-    for limit in (("<", 0.1), ["<", 0.1]):
-        falls = Trial("f", stopping_criterion={"loss": limit})
-        assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
 
 
 def test_an_attempt_may_change_a_configuration_that_another_trial_had():
-    trial = Trial("f", stub=True)
-    trial.set_config(Trial("f", config={"lr": 1}, stub=True).config)
+    trial = Trial("f")
+    trial.set_config(Trial("f", config={"lr": 1}).config)
     trial.begin_attempt(1)
     trial.attempt.config["lr"] = 2
     assert trial.config == {"lr": 2}
 
 
-def test_a_trial_begins_with_the_checkpoint_of_restore_path(tmp_path):
-    trial = Trial("train", restore_path=str(tmp_path), stub=True)
-    assert isinstance(trial.checkpoint, Checkpoint)
-    assert trial.has_checkpoint()
-    assert trial.checkpoint.path == str(tmp_path)
-
-
 def test_a_failed_trial_has_the_text_of_its_error(tmp_path):
-    trial = Trial("train", experiment_path=str(tmp_path), stub=True)
+    trial = Trial("train", experiment_path=str(tmp_path))
     trial.num_failures = 1
     assert trial.get_error() is None
     assert trial.error_file == str(tmp_path / trial.name / "error.txt")
-    assert trial.pickled_error_file == str(tmp_path / trial.name / "error.pkl")
     (tmp_path / trial.name).mkdir()
     (tmp_path / trial.name / "error.txt").write_text("it broke")
     assert trial.get_error() == "it broke"
@@ -174,7 +117,7 @@ def test_the_result_of_a_checkpoint_is_not_done_because_the_trial_is():
 
 
 def test_what_a_plug_in_reads_of_a_trial_is_its_own():
-    trial = Trial("train", config={"net": {"sizes": [1]}}, stub=True)
+    trial = Trial("train", config={"net": {"sizes": [1]}})
     trial.record_result({"eval": {"losses": [2], "loss": 2}})
     kept = trial.record_checkpoint(CheckpointRecord(0, 1, 1, 0))
     wanted = {"eval": {"losses": [2], "loss": 2}, "config": {"net": {"sizes": [1]}}}
@@ -191,7 +134,7 @@ def test_what_a_plug_in_reads_of_a_trial_is_its_own():
 
 
 def test_a_last_result_that_a_plug_in_sets_is_its_own_too():
-    trial = Trial("train", config={"lr": 1}, stub=True)
+    trial = Trial("train", config={"lr": 1})
     given = {"loss": 1, "config": {"lr": 2}}
     trial.last_result = given
     assert given == {"loss": 1, "config": {"lr": 2}}
@@ -204,7 +147,7 @@ def test_a_last_result_that_a_plug_in_sets_is_its_own_too():
 
 
 def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails():
-    trial = Trial("train", config={"lr": 1}, stub=True)
+    trial = Trial("train", config={"lr": 1})
     trial.record_result({"n": 0})
     trial.record_result({"n": 1})
     kept = trial.record_checkpoint(CheckpointRecord(0, 1, 1, 0))
@@ -223,7 +166,7 @@ def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails():
 
 
 def test_a_result_keeps_the_configuration_of_its_attempt():
-    trial = Trial("train", config={"lr": 1}, stub=True)
+    trial = Trial("train", config={"lr": 1})
     trial.begin_attempt(1)
     trial.set_config({"lr": 2})
     trial.record_result({"n": 1})
@@ -233,14 +176,8 @@ def test_a_result_keeps_the_configuration_of_its_attempt():
     assert (trial.reported_config, trial.attempt.actor_id) == ({"lr": 2}, f"{trial.trial_id}#2")
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "/", ".", ".."])
-def test_a_name_of_a_directory_that_leads_elsewhere_is_refused(name):
-    with pytest.raises(ValueError, match=f"must be one part of a path, but got {name!r}"):
-        Trial("train", trial_dirname_creator=lambda trial: name, stub=True)
-
-
 def test_the_error_of_an_illegal_step_holds_the_story():
-    trial = Trial("train", stub=True)
+    trial = Trial("train")
     trial.move(Transition.START, "attempt 1")
     trial.move(Transition.TRAIN, "the worker is ready")
     trial.move(Transition.STOP, "enough")

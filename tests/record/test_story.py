@@ -141,9 +141,9 @@ def check_views(trials):
         if not trial.has_started:
             continue
         lines = Path(trial.local_path, "result.json").read_text().splitlines()
-        found = reports.of(trial.relative_logdir)
+        found = reports.of(Path(trial.local_path).name)
         assert [complete(metrics, config) for metrics, config in found] == [json.loads(line) for line in lines]
-        assert reports.of(trial.relative_logdir, last_only=True) == found[-1:]
+        assert reports.of(Path(trial.local_path).name, last_only=True) == found[-1:]
     assert reports.of("nowhere") is None
     records = journal_of()
     taken_over = {record["trial"] for record in records if record["type"] == "exploit"}

@@ -7,7 +7,7 @@ import pytest
 from kit import FakeContext, make_trial, run_trial
 
 from minitune import schedulers, uniform
-from minitune.experiment.lifecycle import Transition
+from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import (
     ASHAScheduler,
@@ -110,15 +110,15 @@ def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path):
 
 
 def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only():
-    trials = [Trial("train", stub=True) for _ in range(4)]
-    for trial, status in zip(trials, ["TERMINATED", "PAUSED", "PENDING", "PENDING"], strict=True):
-        trial.set_status(status)
+    trials = [Trial("train") for _ in range(4)]
+    for trial, phase in zip(trials, [Phase.TERMINATED, Phase.PAUSED, Phase.QUEUED, Phase.QUEUED], strict=True):
+        trial.phase = phase
     controller = SimpleNamespace(get_trials=lambda: trials)
     assert FIFOScheduler().choose_trial_to_run(controller) is trials[2]
     for trial in trials[2:]:
-        trial.set_status(Trial.RUNNING)
+        trial.phase = Phase.TRAINING
     assert FIFOScheduler().choose_trial_to_run(controller) is trials[1]
-    trials[1].set_status(Trial.ERROR)
+    trials[1].phase = Phase.ERROR
     assert FIFOScheduler().choose_trial_to_run(controller) is None
 
 

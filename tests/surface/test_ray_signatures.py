@@ -15,7 +15,8 @@ INTERNAL = """
     get_pickled_error get_ray_actor_ip get_trainable_cls handle_error init_logdir invalidate_json_state
     latest_checkpoint_result metric_n_steps node_ip num_failures_after_restore on_checkpoint on_restore
     remote_experiment_path reset resolve_config_placeholders restore_run_metadata set_location set_ray_actor
-    set_storage should_checkpoint should_recover update_last_result
+    set_storage should_checkpoint should_recover update_last_result has_reported_at_least_once is_restoring is_saving
+    pickled_error_file set_status should_stop
 """
 """What the engine of Ray Tune does with a trial through the trial itself; here others do it."""
 

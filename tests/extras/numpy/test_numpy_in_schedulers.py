@@ -40,7 +40,7 @@ class Context:
 
 
 def decisions(scheduler: TrialScheduler, kind: Any) -> list[str]:
-    trials = [Trial("train", stub=True) for _ in range(6)]
+    trials = [Trial("train") for _ in range(6)]
     return [
         str(scheduler.on_trial_result(Context(), trial, {"training_iteration": kind(t), "score": kind(value)}))
         for t in (1, 3, 5)
