@@ -182,7 +182,7 @@ NOT_HERE = {
     "_Config": "any object with to_dict() can be a param_space",
     "_internal": _INTERNAL,
     "_make_scheduler": "use create_scheduler()",
-    "_private": _INTERNAL,
+    "_private": f"{_INTERNAL}; get_node_ip_address() is in ray.util",
     "actor.ActorHandle": _NO_TASKS,
     "air.util": _NO_DATA,
     "analysis.Analysis": _RESULTS,

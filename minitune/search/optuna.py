@@ -235,7 +235,10 @@ class OptunaSearch(LibrarySearcher):
     """
 
     _TAKES_SEVERAL = True
-    _STATE = ("_ot_study", "_ot_trials", "_steps", "_points", "_enqueued", "_known", "_seed", "_metric", "_mode")
+    _STATE = (
+        *("_ot_study", "_ot_trials", "_completed_trials", "_steps"),
+        *("_points", "_enqueued", "_known", "_seed", "_metric", "_mode"),
+    )
 
     def __init__(
         self,
@@ -282,6 +285,7 @@ class OptunaSearch(LibrarySearcher):
             noted_guesses(dict(flatten(space)), [self._optuna_space.constants_of(point) for point in self._points])
         self._ot_study: Any = None
         self._ot_trials: dict[str, Any] = {}
+        self._completed_trials: set[str] = set()  # scripts for Ray Tune read it
         self._steps: dict[str, int] = {}
         self._enqueued: dict[str, Mapping[str, Any]] = {}  # the points that Optuna has not suggested yet
 
@@ -388,6 +392,7 @@ class OptunaSearch(LibrarySearcher):
         self._steps.pop(trial_id, None)
         if trial is None:
             return
+        self._completed_trials.add(trial_id)
         from optuna.trial import TrialState
 
         found = [(result or {}).get(name) for name, _ in self._objectives]

@@ -63,6 +63,7 @@ def test_a_frame_of_a_trial_has_all_its_reports(grid):
         ids[1]: [2, 4, 3],
         ids[2]: [],
     }
+    assert losses(analysis.trial_dataframes[grid[0].path]) == [1, 3, 2]
     by_directory = {path: losses(frame) for path, frame in analysis.fetch_trial_dataframes().items()}
     assert by_directory == {grid[0].path: [1, 3, 2], grid[1].path: [2, 4, 3], grid[2].path: []}
     mine = DataFrame([{"loss": 9}])

@@ -115,6 +115,7 @@ def test_trials_in_the_study_have_their_states() -> None:
     search.on_trial_complete("b", error=True)
     search.on_trial_complete("c")
     search.on_trial_complete("d", {"loss": math.nan})
+    assert search._completed_trials == {"a", "b", "c", "d"}  # scripts for Ray Tune read it
     search.on_trial_complete("e", {"other": 1})
     search.on_suggestion_refused("f")
     search.on_trial_complete("a", {"loss": 5.0})
