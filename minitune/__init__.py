@@ -109,9 +109,7 @@ if TYPE_CHECKING:
     from minitune.space.domains import uniform as uniform
     from minitune.stopper import Stopper as Stopper
     from minitune.study import Study as Study
-    from minitune.trainable import FunctionTrainable as FunctionTrainable
     from minitune.trainable import Trainable as Trainable
-    from minitune.trainable import wrap_function as wrap_function
     from minitune.trainable.session import checkpoint_dir as checkpoint_dir
     from minitune.trainable.session import get_checkpoint as get_checkpoint
     from minitune.trainable.session import report as report
@@ -145,7 +143,7 @@ _HOME = {
     "qrandn quniform randint randn sample_from uniform",
     "stopper": "Stopper",
     "study": "Study",
-    "trainable": "FunctionTrainable Trainable wrap_function",
+    "trainable": "Trainable",
     "trainable.session": "checkpoint_dir get_checkpoint report",
     "trainable.util": "with_parameters with_resources",
     "tune_config": "TuneConfig",

@@ -46,16 +46,13 @@ def get_trainable(name: str) -> Any:
 
 
 def get_trainable_cls(trainable_name: str) -> Any:
-    """The class of a registered trainable. A function is wrapped.
+    """The class that is registered under a name; or the function, which has no class form.
 
     Raises:
         InvalidArgumentError: If there is none.
     """
-    from minitune.trainable.function_runner import wrap_function
-
     validate_trainable(trainable_name)
-    trainable = _trainables[trainable_name]
-    return trainable if isinstance(trainable, type) else wrap_function(trainable)
+    return _trainables[trainable_name]
 
 
 def validate_trainable(trainable_name: str) -> None:
@@ -76,9 +73,9 @@ def is_function_trainable(trainable: Any) -> bool:
     Raises:
         InvalidArgumentError: If there is none.
     """
-    from minitune.trainable.util import is_function_trainable as is_function
-
-    return is_function(get_trainable_cls(trainable) if isinstance(trainable, str) else trainable)
+    if isinstance(trainable, str):
+        trainable = get_trainable_cls(trainable)
+    return not isinstance(trainable, type)
 
 
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:

@@ -78,7 +78,6 @@ def _first_function(value: Any) -> Any:
 
 def unwrapped(value: Any) -> Any:
     """The user's own function or class inside wrappers."""
-    value = getattr(value, "_tune_function", value)  # from `wrap_function`
     if isinstance(value, type):
         return vars(value).get("_tune_base", value)  # from `with_parameters` and `with_resources`
     for _ in range(_DEPTH_LIMIT):

@@ -35,7 +35,6 @@ from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopp
 from minitune.stopper.stopper import flat_criteria
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import (
-    is_function_trainable,
     trainable_name,
     trainable_resources,
     validate_trainable,
@@ -155,7 +154,7 @@ class Experiment:
     @property
     def is_function(self) -> bool:
         """Whether the trainable is a function rather than a class."""
-        return is_function_trainable(self.trainable)
+        return not isinstance(self.trainable, type)
 
     @property
     def saves(self) -> bool:

@@ -48,7 +48,6 @@ MOVED = {
     "experimental": "minitune.ray.legacy",
     "experimental.output": "minitune.ray.legacy.verbosity",
     "execution.trial_runner": "minitune.driver.tune_controller",
-    "function_runner": "minitune.trainable.function_runner",
     "huggingface": "minitune.ray.trainers",
     "huggingface.transformers": "minitune.integration.transformers",
     "hyperband": "minitune.schedulers.hyperband",
@@ -106,7 +105,6 @@ MOVED = {
     "trial": "minitune.experiment.trial",
     "trial_runner": "minitune.driver.tune_controller",
     "trial_scheduler": "minitune.schedulers.trial_scheduler",
-    "trainable.function_trainable": "minitune.trainable.function_runner",
     "trainable.trainable_fn_utils": "minitune.trainable.session",
     "tune.tune": "minitune",
     "tune.util": "minitune.utils",
@@ -169,6 +167,7 @@ _FILES = "save the model into a directory, and report(..., checkpoint=Checkpoint
 _EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
 _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
 _RESOURCES = "a trial keeps its resources: give each trial what it needs with with_resources()"
+_FUNCTION = "a function is a trainable as it is: pass it to a Tuner, or to register_trainable()"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
 _LOGGERS = "result.json and progress.csv are always written; pass a LoggerCallback of your own in callbacks"
 _RESULTS = "use ExperimentAnalysis"
@@ -202,6 +201,7 @@ NOT_HERE = {
     "exceptions.RayTimeoutError": _NO_TASKS,
     "exceptions.TaskCancelledError": _NO_TASKS,
     "execution.ray_trial_executor": _EXECUTOR,
+    "function_runner": _FUNCTION,
     "get_actor": f"{_NO_TASKS}: use threads or processes inside a trial",
     "get_dataset_shard": _NO_DATA,
     "get_runtime_context": "use get_context() in a trial",
@@ -261,8 +261,11 @@ NOT_HERE = {
     "tensorflow.TensorflowPredictor": _PREDICT,
     "torch.TorchPredictor": _PREDICT,
     "track": "use report({...}) for log(...), and get_context() for the trial's id, name and directory",
+    "trainable.FunctionTrainable": _FUNCTION,
     "trainable.TrainableUtil": _CHECKPOINTS,
+    "trainable.function_trainable": _FUNCTION,
     "trainable.util.TrainableUtil": _CHECKPOINTS,
+    "trainable.wrap_function": _FUNCTION,
     "trainer": "write a loop for DataParallelTrainer",
     "tune.util.get_pinned_object": "use minitune.get()",
     "tune.util.pin_in_object_store": "use minitune.put()",

@@ -1,6 +1,6 @@
 """The code that runs in a worker: trainables, and the functions that they can call.
 
-`trial_actor` makes the object that the driver calls: a `FunctionTrainable` (`function_runner`) around a function, or a
+`trial_actor` makes the object that the driver calls, around a function (`function_runner`) or around an object of a
 user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`; `session` connects `report` with
 the running `train`: `metric_checks` looks at the metrics, `auto_fields` adds keys. `util` prepares a trainable in the
 driver; `old_forms` are those of earlier versions of Ray Tune. `program` is a trainable that runs a command:
@@ -8,21 +8,17 @@ driver; `old_forms` are those of earlier versions of Ray Tune. `program` is a tr
 """
 
 from minitune.base.lazy import listing, submodules
-from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function
 from minitune.trainable.session import get_checkpoint, report
 from minitune.trainable.trainable import Trainable, TrainingResult
 from minitune.trainable.util import with_parameters, with_resources
 
 __all__ = [
-    "FunctionRunner",
-    "FunctionTrainable",
     "Trainable",
     "TrainingResult",
     "get_checkpoint",
     "report",
     "with_parameters",
     "with_resources",
-    "wrap_function",
 ]
 
 __dir__ = listing(__all__)

@@ -19,19 +19,17 @@ stay in order.
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
-from minitune.base.checks import shown
 from minitune.base.numbers import as_objective
 from minitune.error import STOP_SWALLOWED, TrialStopped
 from minitune.result import DEFAULT_METRIC, Report
 from minitune.trainable.session import Session
-from minitune.trainable.trainable import Trainable, way_out
+from minitune.trainable.trainable import way_out
 
 logger = logging.getLogger("minitune")
 
@@ -250,41 +248,3 @@ def _source_of(function: Any) -> str:
     if code is not None:
         return f" ({function.__name__}, {code.co_filename}, line {code.co_firstlineno})"
     return ""
-
-
-class FunctionTrainable(Trainable):
-    """The class form of a function, for trials: they run the function, and make no object of it."""
-
-    _name = "func"
-    _tune_function: UserFunction
-
-    @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> Any:
-        request = getattr(cls._tune_function, "resources", None)
-        return request(config) if callable(request) else request
-
-    def setup(self, config: dict[str, Any]) -> None:
-        raise TypeError(
-            f"{type(self).__name__} is the class form of a function, of which only trials make use: pass it to a "
-            "Tuner, or call the function itself"
-        )
-
-
-def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
-    """Make a subclass of FunctionTrainable from a function.
-
-    Raises:
-        TypeError: If it is not a function, or the name is not text.
-    """
-    if not callable(train_func):
-        raise TypeError(f"train_func must be a function of the configuration, but got {shown(train_func)}")
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be None or text, but got {shown(name)}")
-    called = name or str(getattr(train_func, "__name__", type(train_func).__name__))
-    body = {
-        "_name": called,
-        "_tune_function": staticmethod(train_func),
-        "__module__": FunctionTrainable.__module__,
-        "__doc__": inspect.getdoc(train_func),
-    }
-    return type(called, (FunctionTrainable,), body)

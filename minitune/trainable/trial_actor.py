@@ -27,7 +27,6 @@ from minitune.trainable.function_runner import FunctionRunner, Host, UserFunctio
 from minitune.trainable.metric_checks import checked_metrics
 from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, building_for
-from minitune.trainable.util import as_function, is_function_trainable
 
 logger = logging.getLogger("minitune")
 
@@ -50,9 +49,9 @@ def make_trial_actor(
         register_env(name, creator.get())
     info = _info_of(fields, resources, directory)
     loaded = trainable.get()
-    if is_function_trainable(loaded):
-        return FunctionActor(as_function(loaded), info, host, allocation)
-    return ClassActor(loaded, info, allocation)
+    if isinstance(loaded, type):
+        return ClassActor(loaded, info, allocation)
+    return FunctionActor(loaded, info, host, allocation)
 
 
 class FunctionActor:

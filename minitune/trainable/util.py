@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base.shared_values import Handle, ObjectRef
 from minitune.resources import Resources
-from minitune.trainable.function_runner import FunctionTrainable, old_parameters, wrap_function
+from minitune.trainable.function_runner import old_parameters
 from minitune.trainable.trainable import Trainable, refuse_async
 
 if TYPE_CHECKING:
@@ -95,8 +95,6 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     """
     if isinstance(trainable, type):
         trainable = _trainable_class(trainable, ValueError)
-        if issubclass(trainable, FunctionTrainable):
-            return wrap_function(with_parameters(trainable._tune_function, **kwargs))
         return _subclass(trainable, **_rebound(*_bound(trainable), kwargs))
     bound = _as_bound(trainable)
     wrapped = BoundFunction(
@@ -123,8 +121,6 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
     request = resources if callable(resources) else Resources.of(resources)
     if isinstance(trainable, type):
         trainable = _trainable_class(trainable, ValueError)
-        if issubclass(trainable, FunctionTrainable):
-            return wrap_function(with_resources(trainable._tune_function, request))
         own, handles = _bound(trainable)
         return _subclass(trainable, parameters=own, handles=handles, resources=request)
     bound = _as_bound(trainable)
@@ -139,11 +135,6 @@ def bind_parameters(trainable: Any, share: Callable[[Any], Handle]) -> Any:
         TypeError: If a value cannot be pickled.
     """
     if isinstance(trainable, type):
-        if issubclass(trainable, FunctionTrainable):
-            function = bind_parameters(trainable._tune_function, share)
-            if function is trainable._tune_function:
-                return trainable
-            return wrap_function(function)
         own, handles = _bound(trainable)
         if not own:
             return trainable
@@ -156,19 +147,6 @@ def bind_parameters(trainable: Any, share: Callable[[Any], Handle]) -> Any:
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------
-
-
-def is_function_trainable(trainable: Any) -> bool:
-    """Whether trials run a function that reports; False for classes with `step`."""
-    return not isinstance(trainable, type) or issubclass(trainable, FunctionTrainable)
-
-
-def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
-    """Return the function of a trainable for which `is_function_trainable` is true."""
-    if isinstance(trainable, type) and issubclass(trainable, FunctionTrainable):
-        return trainable._tune_function
-    function: Callable[[dict[str, Any]], Any] = trainable
-    return function
 
 
 def trainable_name(trainable: Any) -> str:
@@ -217,12 +195,12 @@ def validate_trainable(trainable: Any) -> None:
         TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.
         ValueError: If it cannot be called with only the configuration.
     """
-    if isinstance(trainable, type) and not issubclass(trainable, FunctionTrainable):
+    if isinstance(trainable, type):
         kind = _trainable_class(trainable, TypeError)
         for method in (kind.setup, kind.step):
             refuse_async(method, f"{kind.__name__}.{method.__name__}")
         return
-    bound = _as_bound(as_function(trainable), TypeError)
+    bound = _as_bound(trainable, TypeError)
     refuse_async(bound.function, f"trainable {trainable_name(bound)}")
     _refuse_objective(bound)
     _check_signature(bound, is_complete=True)

@@ -50,7 +50,6 @@ def test_packages_imported_first_by_a_trainable_are_loaded_once(script):
         "trainable",
         "generator",
         "tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})",
-        "__import__('minitune.trainable').trainable.wrap_function(trainable)",
         "Stepwise",
         "tune.with_resources(Stepwise, {'cpu': 1})",
     )

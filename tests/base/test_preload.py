@@ -7,7 +7,6 @@ import pytest
 
 from minitune import Trainable, with_parameters, with_resources
 from minitune.base.preload import _first_function, first_imports, import_ahead
-from minitune.trainable import wrap_function
 
 
 @pytest.fixture
@@ -73,7 +72,6 @@ class WithConstructor(WithSetup):
         (with_parameters(train), train),
         (with_resources(with_parameters(train), {"cpu": 1}), train),
         (functools.partial(functools.partial(train)), train),
-        (wrap_function(train), train),
         (functools.wraps(train)(lambda config: train(config)), train),
         (Class, Class.step),
         (WithSetup, WithSetup.setup),

@@ -213,7 +213,7 @@ def test_wrappers_have_the_source_of_what_they_wrap():
         pass
 
     wrapped = [tune.with_parameters(train, more=1), functools.partial(train, more=1)]
-    wrapped += [tune.with_resources(train, {"cpu": 1}), tune.wrap_function(train)]
+    wrapped += [tune.with_resources(train, {"cpu": 1})]
     assert {source_hash(each) for each in wrapped} == {source_hash(train)}
     assert source_hash(tune.with_resources(Own, {"cpu": 1})) == source_hash(Own) != source_hash(train)
     assert [source_hash(each) for each in (print, Odd(), eval("lambda config: None"))] == [None] * 3

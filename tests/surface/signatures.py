@@ -26,7 +26,6 @@ RAY_NAMES = {
     "tune.search.sample": "Categorical Float Integer Function Quantized Domain",
     "tune.stopper": "CombinedStopper MaximumIterationStopper ExperimentPlateauStopper TrialPlateauStopper "
     "FunctionStopper NoopStopper TimeoutStopper",
-    "tune.trainable": "wrap_function",
     "tune.utils": "flatten_dict merge_dicts deep_update unflattened_lookup date_str warn_if_slow "
     "validate_save_restore diagnose_serialization",
     "tune.utils.util": "unflatten_dict",

@@ -16,7 +16,7 @@ from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context
 from minitune.resources import Resources
 from minitune.result import Report
-from minitune.trainable import FunctionTrainable, Trainable, TrainingResult, get_checkpoint, report, wrap_function
+from minitune.trainable import Trainable, TrainingResult, get_checkpoint, report
 
 
 class Counter(Trainable):
@@ -399,18 +399,6 @@ def test_reset_hands_the_object_on(driver):
 def test_report_does_nothing_in_a_class(driver):
     reporting = stepping(lambda self: report({"y": 1}) or {"x": get_checkpoint() is None})
     assert pull(driver.start(reporting)).metrics["x"] is True
-
-
-# -- a function as a class ---------------------------------------------------------------------------------------------
-
-
-def test_a_wrapped_function_is_run_by_trials_only(driver):
-    kind = wrap_function(lambda config: 4, "four")
-    assert issubclass(kind, FunctionTrainable)
-    assert kind.__name__ == "four"
-    with pytest.raises(TypeError, match="four is the class form of a function"):
-        kind(config={})
-    assert pull(driver.start(kind)).metrics["_metric"] == 4
 
 
 def test_the_totals_of_a_checkpoint_are_restored_from_its_path():

@@ -10,10 +10,9 @@ from kit import pull
 from minitune.base.pickling import dumps
 from minitune.base.shared_values import ObjectRef, hold, store
 from minitune.resources import Resources
-from minitune.trainable import Trainable, with_parameters, with_resources, wrap_function
+from minitune.trainable import Trainable, with_parameters, with_resources
 from minitune.trainable.util import (
     bind_parameters,
-    is_function_trainable,
     trainable_name,
     trainable_resources,
     validate_trainable,
@@ -34,9 +33,7 @@ class Summing(Trainable):
         return {"sum": self.sum}
 
 
-BOTH = pytest.mark.parametrize(
-    "trainable", [fn, Summing, wrap_function(lambda config, data, scale: fn(config, data, scale))]
-)
+BOTH = pytest.mark.parametrize("trainable", [fn, Summing])
 
 
 @BOTH
@@ -173,18 +170,6 @@ def test_a_decorator_keeps_what_is_bound_to_a_function(driver):
         with_parameters(outer, data=[5])
 
 
-def test_functions_and_classes_are_told_apart():
-    assert is_function_trainable(fn)
-    assert is_function_trainable(with_parameters(fn, data=1))
-    assert is_function_trainable(wrap_function(lambda config: 1))
-    assert not is_function_trainable(with_parameters(Summing, data=1))
-
-
-def test_the_resources_of_a_function_stay_with_its_class_form():
-    kind = wrap_function(with_resources(lambda config: 1, lambda config: {"cpu": config["n"]}))
-    assert trainable_resources(kind, {"n": 2}) == Resources([{"CPU": 2}])
-
-
 def test_bound_trainables_of_a_script_travel_by_value(script, tmp_path):
     script.run(SCRIPTS / "binds_parameters.py", str(tmp_path / "both"))
     kind, function = pickle.loads((tmp_path / "both").read_bytes())
@@ -192,16 +177,11 @@ def test_bound_trainables_of_a_script_travel_by_value(script, tmp_path):
     assert function({}) == {"k": 3}
 
 
-def test_a_class_of_a_function_may_be_named():
-    assert trainable_name(wrap_function(fn)) == "fn"
-    assert trainable_name(wrap_function(fn, name="mine")) == wrap_function(fn, "mine").__name__ == "mine"
-
-
 def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it():
     def objective(trial):
         return float(trial.suggest_float("x", 0, 1))
 
-    for function in (objective, with_resources(objective, {"cpu": 1}), wrap_function(objective)):
+    for function in (objective, with_resources(objective, {"cpu": 1})):
         with pytest.raises(
             ValueError, match=r"objective\(trial\) uses a trial of Optuna \(trial.suggest_float\): give "
         ):
