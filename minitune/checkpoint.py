@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar
 from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.disk import disk_error, refuses_writes
-from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
+from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.base.forks import only_here
 from minitune.base.pickling import PROTOCOL, by_value_pickler
 
@@ -92,7 +92,7 @@ class Checkpoint:
                 f"path must be a directory on the local file system, but got {text!r}; "
                 "mount the storage and pass a path"
             )
-        self.path = absolute(rest if separator else text)
+        self.path = os.path.abspath(rest if separator else text)
         self.filesystem = filesystem
 
     @classmethod
@@ -187,7 +187,7 @@ class Checkpoint:
     def get_metadata(self) -> dict[str, Any]:
         """The metadata from `set_metadata`; `{}` if there is none."""
         try:
-            with files.open_to_read(os.path.join(self.path, METADATA_FILE)) as file:
+            with open(os.path.join(self.path, METADATA_FILE), "rb") as file:
                 metadata: dict[str, Any] = json.load(file)
         except FileNotFoundError:
             return {}
@@ -253,7 +253,7 @@ def write_dict(directory: str, state: dict[str, Any]) -> None:
 def read_dict(directory: str) -> dict[str, Any] | None:
     """The dict in the checkpoint in `directory`; None if the checkpoint contains files."""
     try:
-        with files.open_to_read(os.path.join(directory, DICT_CHECKPOINT_FILE)) as file:
+        with open(os.path.join(directory, DICT_CHECKPOINT_FILE), "rb") as file:
             state: dict[str, Any] = pickle.load(file)
     except FileNotFoundError:
         return None
@@ -424,7 +424,7 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
                 else:
                     raise ValueError(
                         "a checkpoint must consist of files, directories and links, but "
-                        f"{one.path} is {files.kind_of(one.stat().st_mode)}; leave it out of the directory"
+                        f"{one.path} is none of them; leave it out of the directory"
                     )
     return sorted(entries)
 
@@ -468,7 +468,7 @@ def _copy_file(source: str, target: str) -> None:
     def create(path: str) -> BinaryIO:
         return open(path, "xb")
 
-    with open(files.open_regular(source), "rb", buffering=0) as reader, _put(target, create) as writer:
+    with open(source, "rb", buffering=0) as reader, _put(target, create) as writer:
         status = os.fstat(reader.fileno())
         if not _copies_in_kernel(reader.fileno(), writer.fileno(), status.st_size):
             import shutil

@@ -45,7 +45,6 @@ import os
 import pickle
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -238,17 +237,6 @@ def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) 
         for path in sorted(directory.rglob(names))
         if path.is_file() and path.name not in without
     }
-
-
-def make_socket(path: Path) -> None:
-    """Make the file of a socket. Its whole path may be longer than the address of a socket can be."""
-    before = os.getcwd()
-    os.chdir(path.parent)
-    try:
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(path.name)
-    finally:
-        os.chdir(before)
 
 
 def tree(directory: Path) -> dict[str, bytes]:

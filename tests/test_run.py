@@ -19,7 +19,6 @@ from minitune import (
     Checkpoint,
     CheckpointConfig,
     Experiment,
-    Result,
     RunConfig,
     Searcher,
     Trainable,
@@ -368,27 +367,6 @@ def test_paths_that_python_passes_over_are_no_error(monkeypatch, tmp_path):
     monkeypatch.delenv("MINITUNE_EXECUTOR", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
     assert run(count, verbose=0).trials[0].last_result["n"] == 3
-
-
-def test_a_relative_path_needs_a_working_directory(monkeypatch, tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    for takes in (
-        lambda: RunConfig(storage_path="results"),
-        lambda: Tuner.restore("run", count),
-        lambda: Tuner.can_restore("run"),
-        lambda: Result.from_path("trial"),
-        lambda: Checkpoint("checkpoint"),
-        lambda: Steps().restore("checkpoint"),
-    ):
-        with pytest.raises(
-            FileNotFoundError, match="needs a working directory, but that of this process does not exist"
-        ):
-            takes()
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    assert run(count, storage_path=tmp_path / "absolute", verbose=0).trials[0].last_result["n"] == 3
 
 
 # -- settings ------------------------------------------------------------------------------------------------------

@@ -184,10 +184,8 @@ def _take_files(workplace: Workplace) -> None:
 
 
 def _redirect(descriptor: int, path: str) -> None:
-    from minitune.base.files import TO_APPEND, open_regular  # here, because a zygote imports it while it is idle
-
     _flush(descriptor)
-    target = open_regular(path, TO_APPEND, allows_devices=True)  # an earlier attempt may have replaced it
+    target = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         os.dup2(target, descriptor)  # children of this process inherit it, unlike the descriptor that `open` returns
     finally:

@@ -6,7 +6,6 @@ This module unpickles nothing, so it can read runs that are not trusted.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import logging
 import math
@@ -14,7 +13,7 @@ import os
 import re
 from typing import Any
 
-from minitune.base import files, json_text
+from minitune.base import json_text
 from minitune.base.checks import is_real
 from minitune.base.shared_values import Stored
 from minitune.error import TuneError
@@ -180,7 +179,7 @@ def logged_rows(directory: str | os.PathLike[str]) -> list[ResultRow] | None:
 def read_params(directory: str | os.PathLike[str]) -> ResultRow:
     """The trial's configuration from `params.json`; `{}` if the file is missing or damaged."""
     try:
-        with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
+        with open(os.path.join(directory, EXPR_PARAM_FILE), "rb") as file:
             params = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}
@@ -193,7 +192,7 @@ def _read_json(directory: str | os.PathLike[str]) -> list[ResultRow]:
     """The lines of `result.json`."""
     rows = []
     path = os.path.join(directory, EXPR_RESULT_FILE)
-    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -211,7 +210,7 @@ def _read_json(directory: str | os.PathLike[str]) -> list[ResultRow]:
 def _read_csv(directory: str | os.PathLike[str]) -> list[ResultRow]:
     """The rows of the complete lines of `progress.csv`, without empty cells."""
     path = os.path.join(directory, EXPR_PROGRESS_FILE)
-    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
         # A last line without an end was cut off by a crash.
         table = csv.reader(line for line in file if line.endswith("\n"))
         header = next(table, [])

@@ -1,20 +1,16 @@
-"""Paths and files of a run: open, replace atomically, sync to disk, remove, and append.
+"""Paths and files of a run: replace atomically, sync to disk, remove, and append.
 
-Trials and other programs read and write a run's directory at the same time. So three rules hold:
+Trials and other programs read and write a run's directory at the same time. So two rules hold:
 
-* It opens only regular files. A FIFO or a device might block for ever.
 * It replaces a file in one step: readers see the old or the new content.
 * It follows no link when it removes something.
 
-A `mode` is that of a new file or directory, before the umask. `SpecialFileError`: a file is not regular; `OSError`: the
-system refuses.
+A `mode` is that of a new file or directory, before the umask. `OSError`: the system refuses.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import io
 import logging
 import os
 import re
@@ -40,86 +36,28 @@ OWN_FILE_MODE = 0o644
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
 _STEP_ENTRIES = 50
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_KINDS = {
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a directory",
-    stat.S_IFREG: "a file",
-}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BLOCK_BYTES = 4096
 _TAIL_BYTES = 1 << 16
-TO_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
-"""The flags of a file that grows at its end."""
+_TO_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
 _T = TypeVar("_T")
 
 
-class SpecialFileError(OSError):
-    """A path is a FIFO, a socket, a device or another special file."""
-
-    def __init__(self, path: str | os.PathLike[str], mode: int):
-        super().__init__(errno.EINVAL, f"{os.fspath(path)} is {kind_of(mode)}, but it must be a regular file")
-
-
-def kind_of(mode: int) -> str:
-    """The kind of a file as a noun, such as `a FIFO`."""
-    return _KINDS.get(stat.S_IFMT(mode), "not a file")
-
-
-# -- opening -----------------------------------------------------------------------------------------------------------
-def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, allows_devices: bool = False) -> int:
-    """Open a regular file, and return the descriptor. Never waits for the other end of a FIFO.
-
-    Every file that user code may have replaced is opened here. A link is followed. `O_TRUNC` would come before the
-    check. `allows_devices` admits a character device, such as `/dev/null`.
-    """
-    try:
-        if flags & os.O_CREAT:  # the files of most trials are new, and what this call creates needs no look
-            with contextlib.suppress(FileExistsError):
-                return os.open(path, flags | os.O_EXCL, 0o666)
-        descriptor = os.open(path, flags | _NO_WAIT, 0o666)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket, or a FIFO that has no reader
-            raise SpecialFileError(path, os.stat(path).st_mode) from error
-        raise
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
-    if allows_devices and stat.S_ISCHR(mode):
-        os.set_blocking(descriptor, True)
-        return descriptor
-    os.close(descriptor)
-    raise SpecialFileError(path, mode)
-
-
-def open_to_read(path: str | os.PathLike[str], buffer_bytes: int = io.DEFAULT_BUFFER_SIZE) -> io.BufferedReader:
-    """Open a regular file for reading. See `open_regular`."""
-    return io.BufferedReader(io.FileIO(open_regular(path), "rb"), buffer_bytes)
-
-
-def open_to_append(path: str | os.PathLike[str], *, allows_devices: bool = False) -> io.BufferedWriter:
-    """Open a regular file for appending, or create it. See `open_regular`."""
-    return io.BufferedWriter(io.FileIO(open_regular(path, TO_APPEND, allows_devices=allows_devices), "ab"))
-
-
+# -- reading and writing ----------------------------------------------------------------------------------------------
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a regular file. See `open_regular`."""
-    with open_to_read(path) as file:
+    """The content of a file."""
+    with open(path, "rb") as file:
         return file.read()
 
 
 def read_end(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """At most the last `most_bytes` of a regular file. See `open_regular`."""
-    with open_to_read(path) as file:
+    """At most the last `most_bytes` of a file."""
+    with open(path, "rb") as file:
         size_bytes = file.seek(0, os.SEEK_END)
         file.seek(max(0, size_bytes - most_bytes))
         return file.read(most_bytes)
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
 def temporary_name() -> str:
     """A new name for a temporary file. It matches `WRITE_TEMPORARY`."""
     return f"{TEMPORARY_PREFIX}w-{os.urandom(16).hex()}"
@@ -248,11 +186,8 @@ def sync_tree_steps(directory: str) -> Generator[None, None, None]:
             path = os.path.join(top, name)
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 continue
-            descriptor = open_regular(path)
-            try:
-                sync_descriptor(descriptor)
-            finally:
-                os.close(descriptor)
+            with open(path, "rb") as file:
+                sync_descriptor(file.fileno())
             yield
         sync_directory(top)
         yield
@@ -302,9 +237,6 @@ def remove_tree_steps(path: str) -> Generator[None, None, None]:
         if not stat.S_ISDIR(mode):
             os.unlink(path)
             return
-        if mode & stat.S_IRWXU != stat.S_IRWXU:
-            with contextlib.suppress(PermissionError):  # another user's directory: the removal reports the error
-                os.chmod(path, stat.S_IRWXU)
         with os.scandir(path) as entries:
             found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for count, (inner, is_directory) in enumerate(found, 1):
@@ -338,27 +270,12 @@ def local_path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     scheme = _SCHEME.match(text)
     if scheme is None:
-        return absolute(os.path.expanduser(text))
+        return os.path.abspath(os.path.expanduser(text))
     if not text.startswith("file:///"):
         raise ValueError(f"a path must be local, but got {text!r}; mount the storage and pass the path of the mount")
     from urllib.parse import unquote
 
     return os.path.abspath(unquote(text.removeprefix("file://")))
-
-
-def absolute(path: str) -> str:
-    """The absolute form of a path.
-
-    Raises:
-        FileNotFoundError: If the path is relative and the working directory has been removed.
-    """
-    try:
-        return os.path.abspath(path)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"a relative path such as {path!r} needs a working directory, but that of this process does not exist any "
-            "more; pass an absolute path, or go to another directory first: os.chdir(...)"
-        ) from None
 
 
 def working_directory() -> str | None:
@@ -440,7 +357,7 @@ class AppendFiles:
         self._paths[key] = path
         if len(self._open) >= _MOST_OPEN:
             os.close(self._open.pop(next(iter(self._open))))
-        descriptor = open_regular(path, TO_APPEND)
+        descriptor = os.open(path, _TO_APPEND, 0o666)
         self._open[key] = descriptor
         size = os.fstat(descriptor).st_size
         if not size:

@@ -280,7 +280,7 @@ def read_value(path: str) -> tuple[Any, bool]:
     fetch = fetchers.get(path)
     if fetch is not None:
         return fetch(), False
-    with files.open_to_read(path) as file:
+    with open(path, "rb") as file:
         end = file.seek(0, os.SEEK_END) - _FOOTER.size
         file.seek(max(0, end))
         footer = file.read(_FOOTER.size)
@@ -489,7 +489,7 @@ class ObjectStore:
         # The driver may add more meanwhile. They wait for the next sync.
         synced = list(self._unsynced)
         for path in synced:
-            with files.open_to_read(path) as file:
+            with open(path, "rb") as file:
                 files.sync_descriptor(file.fileno())
         files.sync_directory(self.directory)
         del self._unsynced[: len(synced)]
@@ -543,7 +543,7 @@ def holds_code(pickled: bytes) -> bool:
 def _digest_of(path: str) -> str:
     """The sha256 of a file. Blocks."""
     digest = _sha256()
-    with files.open_to_read(path) as file:
+    with open(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return str(digest.hexdigest())

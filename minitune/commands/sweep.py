@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from minitune.base.checks import did_you_mean, is_real, is_whole, shown
-from minitune.base.files import open_to_read
 from minitune.space.domains import GRID_KEY, is_grid
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
 
 def _load(path: str) -> Any:
     try:
-        with open_to_read(path) as file:
+        with open(path, "rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no sweep file {path}") from None

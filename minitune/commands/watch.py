@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from minitune.base import files
 from minitune.base.files import local_path
 from minitune.base.text import echo
 from minitune.commands import Commands, set_command
@@ -183,7 +182,7 @@ def _show_file(follower: RunFollower, trial: Trial, name: str, *, follows: bool)
         if is_over and not os.path.exists(path):
             raise FileNotFoundError(_why_missing(trial, path))
         if os.path.exists(path):
-            with files.open_to_read(path) as file:
+            with open(path, "rb") as file:
                 position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # the trial may have truncated it
                 file.seek(position_bytes)
                 while data := file.read(_CHUNK_BYTES):

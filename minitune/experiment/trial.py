@@ -537,7 +537,7 @@ class Trial:
         """The text of `error.txt`, or None if the file does not exist. Blocks."""
         if self.error_file is None or not os.path.exists(self.error_file):
             return None
-        with files.open_to_read(self.error_file) as file:
+        with open(self.error_file, "rb") as file:
             return file.read().decode("utf-8", "replace")
 
     def __str__(self) -> str:

@@ -187,7 +187,7 @@ class CSVLoggerCallback(LoggerCallback):
         """Replace the file by one with the same rows and more columns."""
         with (
             files.new_file(table.path) as new,
-            files.open_to_read(table.path) as old,
+            open(table.path, "rb") as old,
         ):
             old.readline()
             new.write(header.encode("utf-8", "backslashreplace"))
@@ -229,7 +229,7 @@ def _text(value: Any) -> str:
 def _read_table(path: str) -> _Table:
     """Read the header of an existing file, and count its rows."""
     table = _Table(path)
-    with files.open_to_read(path) as file:
+    with open(path, "rb") as file:
         header = file.readline().decode("utf-8", "replace")
         table.add_columns(next(csv.reader([header]), []))
         table.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

@@ -74,7 +74,7 @@ def _matches(path: str, trial: Trial, count: int) -> bool:
     may_cut = not trial.is_finished()
     if not os.path.exists(path):
         return not count or not os.path.isdir(trial.local_path)
-    with open(files.open_regular(path, os.O_RDWR if may_cut else os.O_RDONLY), "rb+" if may_cut else "rb") as file:
+    with open(path, "rb+" if may_cut else "rb") as file:
         for _ in range(count):
             if not file.readline().endswith(b"\n"):
                 return False

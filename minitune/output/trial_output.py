@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from minitune.base import files
 from minitune.base.lines import shown_lines
 from minitune.base.plugin_calls import PluginCaller
 from minitune.base.text import Console, printable
@@ -128,7 +127,7 @@ class TrialOutput(_OutputFiles):
     def _new_lines(self, path: str, at_end: bool) -> list[str]:
         shown = self._shown_bytes or {}
         try:
-            with files.open_to_read(path) as file:
+            with open(path, "rb") as file:
                 size_bytes = file.seek(0, os.SEEK_END)
                 shown[path] = min(shown.get(path, 0), size_bytes)  # the trial may have truncated it
                 file.seek(shown[path])

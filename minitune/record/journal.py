@@ -331,7 +331,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 def _reading(path: str) -> Iterator[BinaryIO]:
     """A journal as a file to read, with TuneErrors in place of OSErrors."""
     try:
-        with files.open_to_read(path, _BUFFER_BYTES) as file:
+        with open(path, "rb", buffering=_BUFFER_BYTES) as file:
             yield file
     except OSError as error:
         raise _os_error(path, "read", error) from error
@@ -465,7 +465,7 @@ def repair(path: str | os.PathLike[str]) -> str | None:
     """
     file_path = os.path.abspath(path)
     try:
-        with files.open_to_read(file_path) as file:
+        with open(file_path, "rb") as file:
             kept_bytes = _good_beginning(file, file_path, _objects_of(file_path))
         if kept_bytes == os.path.getsize(file_path):
             return None

@@ -421,7 +421,7 @@ def append_error(
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
     path = os.path.join(trial_directory, EXPR_ERROR_FILE)
     # The text comes first: people read it, and it is there even if the exception cannot be pickled.
-    with files.open_to_append(path) as file:
+    with open(path, "ab") as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     data = _pickle_error(error) if error is not None else None
     if data is None:
@@ -433,7 +433,7 @@ def append_error(
 def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
     """The last entry of a trial's `error.txt`, without its heading; empty if there is none."""
     try:
-        with files.open_to_read(os.path.join(trial_directory, EXPR_ERROR_FILE)) as file:
+        with open(os.path.join(trial_directory, EXPR_ERROR_FILE), "rb") as file:
             entry = file.read().decode("utf-8", "replace").rpartition("Failure # ")[2]
     except OSError:
         return ""

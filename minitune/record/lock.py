@@ -186,7 +186,7 @@ def driver_pid(path: str | os.PathLike[str]) -> int | None:
         fields = [0] * 5
         fields[_FLOCK_TYPE] = fcntl.F_WRLCK
         try:
-            with files.open_to_read(lock.path) as file:
+            with open(lock.path, "rb") as file:
                 fields = list(_FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(*fields))))
         except FileNotFoundError:
             return None
@@ -227,7 +227,7 @@ def _locked(path: str, holder: Holder | None) -> RunLockedError:
 
 def _read_holder(path: str) -> Holder | None:
     try:
-        with files.open_to_read(path) as file:
+        with open(path, "rb") as file:
             fields = json.loads(file.read(10_000))
         return Holder(int(fields["pid"]), str(fields["host"]), float(fields["since"]))
     except (OSError, ValueError, KeyError, TypeError):

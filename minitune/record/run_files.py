@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.disk import refusal
-from minitune.base.files import BLOB_MODE, atomic_write, new_file, open_to_read, search_path
+from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
 from minitune.base.json_text import JSON_TYPES
 from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, holds_code
@@ -261,7 +261,7 @@ class _TunerFile:
     def __init__(self, run: RunDirectory):
         check_trusted(run.path)
         check_trusted(run.tuner)
-        with open_to_read(run.tuner) as file:
+        with open(run.tuner, "rb") as file:
             self.parts: dict[str, bytes] = pickle.load(file)
         self.objects = ObjectStore.of(run.objects)
         self._path = run.tuner
@@ -350,7 +350,7 @@ def load_trainable(run: RunDirectory, *, way_out: str = "pass its script: --scri
         raise TuneError(f"{run.path} holds no trainable; {hint}")
     check_trusted(run.trainable)
     try:
-        with open_to_read(run.trainable) as file:
+        with open(run.trainable, "rb") as file:
             parts: dict[str, Any] = pickle.load(file)
         kept = parts["trainable"]
         python = parts["python"]

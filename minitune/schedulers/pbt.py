@@ -84,12 +84,12 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
     """Write one exploit into the run's file and the target's."""
     line = json.dumps(step, default=_json_value) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
-    with files.open_to_append(path) as file:
+    with open(path, "ab") as file:
         file.write(line.encode())
     target = policy_path(run_path, target_id)
     donor = policy_path(run_path, donor_id)
     try:
-        with files.open_to_read(donor) as history:
+        with open(donor, "rb") as history:
             steps = history.read()
     except FileNotFoundError:
         steps = b""

@@ -370,8 +370,8 @@ class _ProgramCheckpoint:
             return {}
         if not stat.S_ISDIR(mode):
             raise ProgramError(
-                f"the program has replaced the directory ${CHECKPOINT_DIR} by {files.kind_of(mode)}; "
-                f"it must write its files into the directory\npath: {self.path}"
+                f"the program has replaced the directory ${CHECKPOINT_DIR}; it must write its files into it\n"
+                f"path: {self.path}"
             )
         found = {}
         for directory, _, names in os.walk(self.path):

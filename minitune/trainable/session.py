@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitune.base.files import absolute, discard_tree
+from minitune.base.files import discard_tree
 from minitune.base.forks import Origin
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
@@ -133,7 +133,9 @@ class Session:
             self.check_stopping()
         self.hand_over_made()
         number = self.take_checkpoint_number()
-        directory = absolute(temporary_directory(self.info.directory, number, self.info.attempt))  # as in a Checkpoint
+        directory = os.path.abspath(
+            temporary_directory(self.info.directory, number, self.info.attempt)
+        )  # as in a Checkpoint
         self._filling[directory] = number
         try:
             yield directory

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base import clock, files
 from minitune.base.checks import shown
-from minitune.base.files import absolute
 from minitune.base.numbers import as_number
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
@@ -236,7 +235,7 @@ class Trainable:
         state: Any = read_dict(path)
         if state is None:
             state = path
-            with suppress(FileNotFoundError), files.open_to_read(os.path.join(path, _RETURNED_FILE)) as file:
+            with suppress(FileNotFoundError), open(os.path.join(path, _RETURNED_FILE), "rb") as file:
                 state = os.path.join(path, file.read().decode())
         self.load_checkpoint(state)
         self._tune_last_result = dict(metrics)
@@ -395,7 +394,7 @@ def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(checkpoint, Checkpoint):
         path = checkpoint.path
     elif isinstance(checkpoint, (str, os.PathLike)):
-        path = absolute(os.fspath(checkpoint))
+        path = os.path.abspath(os.fspath(checkpoint))
     else:
         raise TypeError(
             f"a checkpoint must be the result of save(), a Checkpoint or a path, but got {type(checkpoint).__name__}"
@@ -417,7 +416,7 @@ def write_state(directory: str, fields: AutoFields) -> None:
 def read_state(directory: str) -> dict[str, Any]:
     """Read the file of `write_state`; `{}` if it does not exist."""
     try:
-        with files.open_to_read(os.path.join(directory, _STATE_FILE)) as file:
+        with open(os.path.join(directory, _STATE_FILE), "rb") as file:
             state: dict[str, Any] = json.load(file)
     # Checkpoints of a driver have no such file: the result that belongs to them is in the journal.
     except FileNotFoundError:

@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitune.base.files import open_to_read
 from minitune.base.table import format_cell
 from minitune.base.text import date, number_text
 from minitune.experiment import states
@@ -319,7 +318,7 @@ def _checkpoint_facts(trial: Trial, kept: KeptCheckpoint, metric: str | None) ->
 def _command_of(trial: Trial) -> list[str] | None:
     """The words of the command line of a trial of `minitune run`; None for any other trial."""
     try:
-        with open_to_read(os.path.join(trial.local_path, EXPR_COMMAND_FILE)) as file:
+        with open(os.path.join(trial.local_path, EXPR_COMMAND_FILE), "rb") as file:
             return list(map(str, json.load(file)))
     except (OSError, ValueError, TypeError):
         return None

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from minitune.base import files, json_text
+from minitune.base import json_text
 from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
@@ -404,7 +404,7 @@ def _output_of(directory: str, limit_bytes: int) -> str:
     parts = []
     for name in ("stdout", "stderr"):
         try:
-            with files.open_to_read(os.path.join(directory, name)) as file:
+            with open(os.path.join(directory, name), "rb") as file:
                 size_bytes = file.seek(0, os.SEEK_END)
                 begin = max(0, size_bytes - limit_bytes // 2)
                 file.seek(begin)

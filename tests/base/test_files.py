@@ -1,16 +1,14 @@
-"""Files of a run: a link is replaced or removed and not followed, and no FIFO is waited for."""
+"""Files of a run: a link is replaced or removed and not followed."""
 
 import errno
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import pytest
-from kit import make_socket, tree
+from kit import tree
 
 from minitune.base import files
-from minitune.base.files import SpecialFileError
 from minitune.error import DiskError
 
 
@@ -70,29 +68,6 @@ def test_a_new_file_is_whole_when_it_is_synced(tmp_path, monkeypatch):
     assert path.read_bytes() == b"content"
 
 
-OPENERS = {
-    "to read": files.open_to_read,
-    "its end": lambda path: files.read_end(path, 10),
-    "to append": files.open_to_append,
-    "to append lines": lambda path: files.AppendFiles().open("key", str(path)),
-}
-
-
-@pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
-@pytest.mark.parametrize("how", OPENERS)
-def test_only_regular_files_are_opened_and_others_named(tmp_path, kind, how):
-    path = tmp_path / "x"
-    if kind == "FIFO":
-        os.mkfifo(path)
-    elif kind == "device":
-        path = Path("/dev/null")
-    else:
-        make_socket(path)
-
-    with pytest.raises(SpecialFileError, match=f"{path} is a {kind}, but it must be a regular file"):
-        OPENERS[how](path)
-
-
 def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path in ("/proc/self", str(tmp_path / "fifo"), str(tmp_path / "missing")):
@@ -100,51 +75,11 @@ def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path):
-    tmp_path.chmod(0o777)
-
-    def make_and_remove():
-        for mode in (0o000, 0o100, 0o400, 0o500):
-            directory = Path("tree", str(mode), "deeper")
-            directory.mkdir(parents=True)
-            (directory / "file").touch()
-            directory.chmod(mode)
-            directory.parent.chmod(mode)
-        files.remove_tree("tree")
-
-    assert as_a_user(make_and_remove, tmp_path) == 0
-    assert not (tmp_path / "tree").exists()
-
-
-def as_a_user(work, directory):
-    """The exit code of a child that works in a directory as a user whom modes stop, unlike an administrator."""
-    pid = os.fork()
-    if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    try:
-        os.chdir(directory)
-        if os.getuid() == 0:
-            os.setuid(65534)
-        work()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-
-
 @pytest.mark.parametrize(("size", "most", "begin"), [(5, 10, 0), (15, 10, 5), (30, 10, 20)])
 def test_the_end_of_a_file_has_so_many_bytes_at_most(tmp_path, size, most, begin):
     data = bytes(range(size))
     (tmp_path / "file").write_bytes(data)
     assert files.read_end(tmp_path / "file", most) == data[begin:]
-
-
-def test_a_device_is_written_as_by_any_program():
-    descriptor = files.open_regular(os.devnull, os.O_WRONLY, allows_devices=True)
-    try:
-        assert os.get_blocking(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def test_a_file_of_which_only_a_part_was_written_is_written_again(tmp_path, monkeypatch):
@@ -199,17 +134,14 @@ def test_a_file_to_append_is_made_with_the_usual_mode_and_grows_at_its_end(tmp_p
     before = os.umask(0o022)
     try:
         for line in (b"one\n", b"two\n"):
-            with files.open_to_append(path) as file:
-                file.write(line)
+            appended = files.AppendFiles()
+            appended.open("key", str(path))
+            appended.append("key", line)
+            appended.close_all()
     finally:
         os.umask(before)
     assert files.read_bytes(path) == b"one\ntwo\n"
     assert path.stat().st_mode & 0o777 == 0o644
-
-
-def test_a_link_is_followed_where_a_file_is_opened(tmp_path, outside):
-    (tmp_path / "link").symlink_to(outside / "file")
-    assert files.read_bytes(tmp_path / "link") == b"precious"
 
 
 def test_a_missing_file_is_not_made_by_reading_it(tmp_path):

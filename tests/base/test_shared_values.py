@@ -140,10 +140,6 @@ def test_a_file_that_is_no_value_any_more_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(FileNotFoundError, match="no longer holds the value"):
         read_value(str(path))
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(OSError, match="is a FIFO"):
-        read_value(str(path))
 
 
 def test_an_object_is_held_until_it_is_let_go():

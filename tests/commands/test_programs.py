@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import signal
-import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -554,12 +553,11 @@ def test_a_retry_finds_the_checkpoint(run):
     assert not any("program" in name for name in os.listdir(trials()[0].local_path))
 
 
-@pytest.mark.parametrize(("make", "kind"), [("mkfifo", "FIFO"), ("touch", "file"), ("ln -s /dev/zero", "device")])
-def test_a_directory_that_the_program_has_replaced_is_the_cause(run, make, kind):
-    replace = f'rm -r "$MINITUNE_CHECKPOINT_DIR"; {make} "$MINITUNE_CHECKPOINT_DIR"'
+def test_a_directory_that_the_program_has_replaced_is_the_cause(run):
+    replace = 'rm -r "$MINITUNE_CHECKPOINT_DIR"; touch "$MINITUNE_CHECKPOINT_DIR"'
     status, out, _ = run("run", "--name", "run", *shell(f"{replace}; echo report v=1; sleep 1000"))
     assert status == 3
-    assert f"ProgramError: the program has replaced the directory $MINITUNE_CHECKPOINT_DIR by a {kind}" in out
+    assert "ProgramError: the program has replaced the directory $MINITUNE_CHECKPOINT_DIR;" in out
 
     is_reported = 'grep -q training_iteration "$1/result.json"'
     code = f"echo report v=1; until {is_reported}; do sleep 0.01; done; {replace}"
@@ -624,17 +622,6 @@ def test_the_best_command_line_can_be_pasted(run):
     assert json.loads(run("show", "run", "1", "--json")[1])["command"][-2:] == ["2", "a 'b'"]
     status, out, _ = run("rerun", "run", "1")
     assert (status, "iteration 1: v=2" in out) == (0, True)
-
-
-def test_files_that_a_program_has_replaced_are_not_waited_for(run):
-    code = 'echo report v=1; cd "$1"; for file in *.* std*; do rm -f "$file"; mkfifo "$file"; done; true'
-    status, _, _ = run("run", "--metric", "v", "--mode", "max", "--name", "run", *shell(code, "{trial_dir}"))
-    assert status == 0
-    assert stat.S_ISFIFO(os.stat(Path(trials()[0].local_path, "command.json")).st_mode)
-
-    for command in ("ls", "show", "best", "report"):
-        assert run(command, "run", *(["0"] if command == "show" else []))[0] == 0
-    assert run("logs", "run")[2].endswith("stdout is a FIFO, but it must be a regular file\n")
 
 
 def test_a_stop_calls_the_functions_that_wait_for_it(monkeypatch, bound_s):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kit import counting, cut, deciding, files_below, fit, journal_of, resume, run_path, shorten
+from kit import counting, cut, deciding, files_below, fit, resume, run_path, shorten
 
 from minitune import get_context, grid_search, report
 from minitune.experiment.decision import Decision
@@ -67,32 +67,6 @@ def test_damaged_files_are_rebuilt_byte_by_byte(damage):
             damage(path)
     go_on()
     assert contents() == before
-
-
-def replaces_its_files(config):
-    """Reports twice, and fails. In between, FIFOs take the place of all files in the trial's directory."""
-    directory = Path(get_context().get_trial_dir())
-    report({"n": 1})
-    for name in {*os.listdir(directory), "error.txt", "error.pkl"}:
-        (directory / name).unlink(missing_ok=True)
-        os.mkfifo(directory / name)
-    report({"n": 2})
-    raise ValueError("now")
-
-
-@pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize(
-    ("executor", "cause"), [("inline", "ValueError: now"), ("local", "stdout is a FIFO, but it must be a regular file")]
-)
-def test_files_that_a_trial_has_replaced_are_named_and_not_waited_for(executor, cause, caplog):
-    (result,) = fit(replaces_its_files, max_failures=1, executor=executor)
-    assert cause in str(result.error)
-    assert "error.txt is a FIFO, but it must be a regular file" in caplog.text
-    assert [record["metrics"]["n"] for record in journal_of() if record["type"] == "result"][:2] == [1, 2]
-
-    (result,) = resume(replaces_its_files, resume_errored=True, executor=executor)
-    assert cause in str(result.error)
-    assert "result.json is a FIFO, but it must be a regular file" in caplog.text
 
 
 def test_only_damaged_files_are_written_again():

@@ -127,7 +127,7 @@ def _parts(top: str, entry: ManifestEntry) -> Iterator[FilePart]:
     if entry.is_link:
         yield FilePart(name, link=os.readlink(path))
         return
-    with open(files.open_regular(path), "rb", buffering=0) as file:
+    with open(path, "rb", buffering=0) as file:
         offset = 0
         while content := file.read(PIECE_BYTES):
             yield FilePart(name, offset=offset, content=content)
@@ -153,7 +153,7 @@ def write_piece(piece: list[FilePart], top: str) -> None:
         elif part.link is not None:
             os.symlink(part.link, path)
         else:
-            with open(files.open_regular(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb") as file:
                 file.seek(part.offset)
                 file.write(part.content)
                 if not part.content:
@@ -220,7 +220,7 @@ class FileTransfer:
             self.output_bytes[number] += len(new)
             with (
                 written_by_us(self.home.directory),
-                files.open_to_append(self.home.outputs[number], allows_devices=True) as file,
+                open(self.home.outputs[number], "ab") as file,
             ):
                 file.write(new)
 
@@ -315,7 +315,7 @@ class Scratch:
         for number, path in enumerate(self._outputs):
             # Most answers bring none, and a look at the size is cheaper than opening the file.
             if os.stat(path).st_size > self._read_bytes[number]:
-                with files.open_to_read(path) as file:
+                with open(path, "rb") as file:
                     file.seek(self._read_bytes[number])
                     found[number] = file.read(PIECE_BYTES)
                 self._read_bytes[number] += len(found[number])
@@ -366,7 +366,7 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     path = _path_of(name)
     for output, known_bytes in zip(_OUTPUTS, read_bytes, strict=True):
         try:
-            with files.open_to_read(os.path.join(path, output)) as file:
+            with open(os.path.join(path, output), "rb") as file:
                 # All of it might be gigabytes, and it has to pass through Ray's memory at once.
                 size_bytes = file.seek(0, os.SEEK_END)
                 file.seek(max(known_bytes, size_bytes - PIECE_BYTES))
@@ -389,6 +389,6 @@ def remove_leftovers(run: str) -> None:
         with suppress(OSError):
             if time.time() - max(os.stat(each).st_mtime for each in (path, *os.scandir(path))) < _OLD_S:
                 continue
-            with files.open_to_read(os.path.join(path, _LOCK)) as lock:
+            with open(os.path.join(path, _LOCK), "rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives
                 files.discard_tree(path)

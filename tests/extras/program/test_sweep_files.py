@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import pickle
 import sys
 from collections.abc import Callable
@@ -406,15 +405,6 @@ def test_options_that_do_not_fit_a_sweep_file_are_refused(
     status, _, err = run("run", *options)
 
     assert (status, message in err) == (2, True)
-
-
-def test_a_file_that_is_no_regular_one_is_refused(run: Run, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.yaml")  # reading it would block
-    (tmp_path / "directory.yaml").mkdir()
-
-    for name, kind in (("fifo", "a FIFO"), ("directory", "a directory")):
-        status, _, err = run("run", f"{name}.yaml")
-        assert (status, f"{name}.yaml is {kind}, but it must be a regular file" in err) == (1, True)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
