@@ -13,8 +13,10 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+import re
 import sys
 import types
+import typing
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
@@ -25,6 +27,7 @@ PROTOCOL = 5
 """The pickle protocol, which copies large buffers once less than older ones."""
 _PACKAGE = __name__.partition(".")[0]
 _MAIN = ("__main__", "__mp_main__")
+_NAME = re.compile(r"[^\W\d]\w*")
 _DEPTH_LIMIT = 12
 _FILENAME = 10  # the position of a code object's file name among the arguments of `types.CodeType`
 # How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes.
@@ -81,10 +84,12 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
 @functools.cache
 def by_value_pickler() -> Any:
-    """Cloudpickle's pickler class, with two differences.
+    """Cloudpickle's pickler class, with three differences.
 
     - Code keeps the name of its file, which cloudpickle 3.1.3 replaces by a constant for equal pickles.
-    - Cached functions of the main module, which pickle by name, are made anew.
+    - Cached functions and `NewType`s of the main module, which pickle by name, are made anew.
+    - A class of the main module whose annotations are texts takes along the types that these name, for
+      `typing.get_type_hints`.
     """
     import cloudpickle
 
@@ -96,11 +101,18 @@ def by_value_pickler() -> Any:
         after = arguments[_FILENAME + 1 :]
         return kind, (*before, code.co_filename, *after)
 
-    own = {types.CodeType: reduce_code, _Cached: _reduce_cached}
+    own = {types.CodeType: reduce_code, _Cached: _reduce_cached, typing.NewType: _reduce_new_type}
     reducers = ChainMap(own, cloudpickle.Pickler.dispatch_table)
 
     class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
         dispatch_table = reducers
+
+        def reducer_override(self, value: Any) -> Any:
+            reduced = super().reducer_override(value)
+            if isinstance(value, type) and isinstance(reduced, tuple) and (named := _named_types(value)):
+                make, arguments, state, items, pairs, fill = reduced
+                return make, arguments, (named, fill, state), items, pairs, _fill_annotated
+            return reduced
 
     return ByValuePickler
 
@@ -108,14 +120,53 @@ def by_value_pickler() -> Any:
 _Cached = type(functools.cache(len))
 
 
+def _is_of_main(value: Any) -> bool:
+    return value.__module__ in _MAIN or "<locals>" in value.__qualname__
+
+
 def _reduce_cached(function: Any) -> Any:
-    if function.__module__ not in _MAIN and "<locals>" not in function.__qualname__:
+    if not _is_of_main(function):
         return function.__reduce__()
     return _cached, (function.__wrapped__, function.cache_parameters())
 
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
+
+
+def _reduce_new_type(new: Any) -> Any:
+    if not _is_of_main(new):
+        return new.__reduce__()
+    return _new_type, (new.__name__, new.__supertype__)
+
+
+def _new_type(name: str, supertype: Any) -> Any:
+    new = typing.NewType(name, supertype)  # type: ignore[misc]  # a type that is known at run time only
+    new.__module__ = "__main__"
+    return new
+
+
+def _named_types(kind: type) -> dict[str, Any]:
+    """The types and modules that annotations of a class of the main module name, if these are texts."""
+    if kind.__module__ not in _MAIN:
+        return {}
+    names = vars(sys.modules[kind.__module__])
+    texts = [text for text in vars(kind).get("__annotations__", {}).values() if isinstance(text, str)]
+    found = {name: names[name] for text in texts for name in _NAME.findall(text) if name in names}
+    search = _CulpritSearch()
+    return {name: value for name, value in found.items() if _is_of_types(value) and search.can_pickle(value)}
+
+
+def _is_of_types(value: Any) -> bool:
+    """Whether a value is a class, a module, or what annotations are made of, such as `Optional`."""
+    return isinstance(value, (type, types.ModuleType)) or type(value).__module__ in ("typing", "types")
+
+
+def _fill_annotated(made: Any, state: tuple[dict[str, Any], Callable[[Any, Any], Any], Any]) -> Any:
+    named, fill, own_state = state
+    for name, value in named.items():
+        vars(sys.modules["__main__"]).setdefault(name, value)
+    return _fill_and_enter(fill, False, made, own_state)
 
 
 def dumps_by_value(value: Any) -> bytes:

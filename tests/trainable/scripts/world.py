@@ -1,15 +1,21 @@
 """Each trial uses something of the script in one way, and reports whether that works as in the script itself."""
 
+from __future__ import annotations
+
 import atexit
+import dataclasses
 import functools
 import multiprocessing
 import os
 import sys
+import typing
 
 import settings_of_script
 
 import minitune as tune
 from minitune import RunConfig, TuneConfig, Tuner
+
+Rows = typing.NewType("Rows", int)
 
 
 @functools.lru_cache(maxsize=3)
@@ -28,6 +34,17 @@ class Data:
         return n + 1
 
 
+@dataclasses.dataclass
+class Layer:
+    size: typing.Optional[Rows]  # noqa: UP045 - the name must be known
+    inner: Model | None = None
+
+
+@dataclasses.dataclass
+class Model:
+    layer: Layer
+
+
 def square(x):
     return x * x
 
@@ -37,9 +54,16 @@ def uses_a_pool():
         return pool.map(square, [3])
 
 
+def hints():
+    inner = typing.get_type_hints(typing.get_type_hints(Model)["layer"])
+    return inner["inner"] == typing.Optional[Model] and inner["size"] == typing.Optional[Rows]  # noqa: UP045
+
+
 CASES = {
     "lru_cache": lambda: (cached(2), cached.cache_parameters()["maxsize"]) == (3, 3),
     "cache of a static method": lambda: Data.load(2) == 3,
+    "NewType": lambda: Rows(3) == 3 and Rows.__supertype__ is int,
+    "hints": hints,
     "spawn": lambda: uses_a_pool() == [9],
     "arguments": lambda: sys.argv[1:] == ["--epochs", "7"],
     "arguments at an import": lambda: settings_of_script.epochs == 7,
