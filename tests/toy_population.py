@@ -80,6 +80,8 @@ class Loop:
             self._exploit(trial, *decision.exploit)
         if decision == "PAUSE":
             trial.move(Transition.PAUSE)
+            self.context.trials.remove(trial)
+            self.context.trials.append(trial)  # `first_paused` is the one that has waited longest
         return decision
 
     def save(self, trial: Trial) -> None:

@@ -14,7 +14,7 @@
     lines                 lines of what a program prints
     pickling              pickles between processes
     shared_values         stored once and mapped by many processes
-    snapshots             the file of the states of plug-ins
+    saved, snapshots      states of plug-ins, and their file
     preload               imports that the zygote does
     files, disk           paths and files; errors of a disk that end a run
     process_limits        why processes cannot start

@@ -252,15 +252,14 @@ class SnapshotKeeper:
 
 
 def saves_itself(component: str, plugin: Any) -> bool:
-    """Whether a plug-in's class overrides the methods that define its state."""
+    """Whether a plug-in's class says what its state is."""
+    if component == CALLBACKS:
+        return True
+    one = plugin
     if component == SEARCHER:
-        searcher = innermost(plugin)
-        if searcher is None:
-            return _overrides(plugin, SearchAlgorithm, ("get_state",))
-        return _overrides(searcher, Searcher, ("get_state", "save"))
-    if component == SCHEDULER:
-        return _overrides(plugin, TrialScheduler, ("get_state", "save"))
-    return component == CALLBACKS or _overrides(plugin, Stopper, ("get_state",))
+        one = innermost(plugin) or plugin
+    base = next(base for base in (SearchAlgorithm, Searcher, TrialScheduler, Stopper) if isinstance(one, base))
+    return getattr(one, "_STATE", None) is not None or _overrides(one, base, ("get_state", "save"))
 
 
 def _overrides(plugin: Any, base: type, names: Iterable[str]) -> bool:

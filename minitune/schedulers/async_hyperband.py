@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from typing import Any, NamedTuple
 
 from minitune.base.calls import explains_calls
@@ -106,19 +107,6 @@ class Rung:
         if index < len(self.waiting) and self.waiting[index] == entry:
             del self.waiting[index]
 
-    def get_state(self) -> dict[str, Any]:
-        """The rung as plain data."""
-        lists = {name: [tuple(entry) for entry in getattr(self, name)] for name in ("ranked", "waiting", "lost")}
-        return {"time": self.time, **lists}
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> Rung:
-        """The rung that `get_state` has described."""
-        rung = cls(state["time"])
-        for name in ("ranked", "waiting", "lost"):
-            setattr(rung, name, [Entry(*one) for one in state[name]])
-        return rung
-
 
 # -- schedulers -------------------------------------------------------------------------------------------------------
 
@@ -146,7 +134,7 @@ class HalvingScheduler(MetricScheduler):
         self._num_stopped = 0  # before `max_t`
 
     def debug_string(self) -> str:
-        return f"Using {self.short_name}: num_stopped={self._num_stopped}"
+        return f"Using {type(self).__name__.removesuffix('Scheduler')}: num_stopped={self._num_stopped}"
 
     def _new_entry(self, trial: Trial, result: dict[str, Any]) -> Entry:
         entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)
@@ -191,6 +179,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     _short_name = "ASHA"
     _rule = "asha"
+    _STATE = ("_brackets", "_standings", "_rng", "_arrivals", "_num_stopped")
 
     def __init__(
         self,
@@ -213,7 +202,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if variant not in ("stop", "promote"):
             raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
         self._promotes = variant == "promote"
-        self._set_brackets(_make_brackets(brackets, grace_period, self._max_t, self._reduction_factor))
+        self._brackets = _make_brackets(brackets, grace_period, self._max_t, self._reduction_factor)
         self._times = [[rung.time for rung in rungs] for rungs in self._brackets]
         self._shares = [bracket_size(len(self._brackets), index, self._eta) for index in range(len(self._brackets))]
         self._rng = random.Random(0)
@@ -309,56 +298,17 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         chooses = getattr(self.choose_trial_to_run, "__func__", None)
         return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
 
-    def debug_string(self) -> str:
-        """How many trials were stopped early, and the score that each rung requires, highest first."""
-        lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
-        for rungs in self._brackets:
-            cutoffs = []
-            for rung in reversed(rungs):
-                kept = self._kept(rung)
-                cutoff = None
-                if kept:
-                    cutoff = -rung.ranked[kept - 1].loss
-                cutoffs.append(f"Iter {rung.time:.3f}: {cutoff}")
-            lines.append(f"Bracket: {' | '.join(cutoffs)}")
-        return "\n".join(lines)
-
     # -- state ---------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        return {
-            "brackets": [[rung.get_state() for rung in rungs] for rungs in self._brackets],
-            "standings": {
-                trial_id: (known.bracket, known.rung, known.entry and tuple(known.entry), known.promoted)
-                for trial_id, known in self._standings.items()
-            },
-            "rng": self._rng.getstate(),
-            "arrivals": self._arrivals,
-            "num_stopped": self._num_stopped,
-        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         # A value belongs to its rung: with other rungs the saved ones would be compared at the wrong times.
-        saved = [[rung["time"] for rung in rungs] for rungs in state["brackets"]]
+        saved = [[rung.time for rung in rungs] for rungs in state["_brackets"]]
         if saved != self._times:
             raise ValueError(
                 f"the saved rungs {saved} must be those of this scheduler, but it has {self._times}; "
                 "use the same max_t, grace_period, reduction_factor and brackets as before"
             )
-        self._set_brackets([[Rung.of_state(rung) for rung in rungs] for rungs in state["brackets"]])
-        self._standings = {
-            trial_id: _Standing(bracket, rung, entry and Entry(*entry), promoted)
-            for trial_id, (bracket, rung, entry, promoted) in state["standings"].items()
-        }
-        self._rng.setstate(state["rng"])
-        self._arrivals = state["arrivals"]
-        self._num_stopped = state["num_stopped"]
-
-    def _set_brackets(self, brackets: list[list[Rung]]) -> None:
-        self._brackets = brackets
-        # Promotions look at the highest rung first: a trial there is worth more than one that has barely begun.
-        all_rungs = [each for rungs in brackets for each in rungs]
-        self._from_the_top = sorted(all_rungs, key=lambda each: -each.time)
+        super().set_state(state)
 
     # -- the rule ------------------------------------------------------------------------------------------------
 
@@ -439,7 +389,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         """The best trial that waits and is among the top floor(n / eta), or the top `at_least`, from the highest rung
         down. A positive `at_least` leaves out trials that failed for good.
         """
-        for rung in self._from_the_top:
+        # The highest rung first: a trial there is worth more than one that has barely begun.
+        for rung in sorted(chain(*self._brackets), key=lambda each: -each.time):
             found = self._first_available(context, rung)
             if found is None or found[0].loss == math.inf:
                 continue

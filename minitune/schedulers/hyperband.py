@@ -125,17 +125,6 @@ class Bracket:
             closed.append((rung, len(kept)))
         return closed
 
-    def get_state(self) -> dict[str, Any]:
-        """The bracket as plain data. `dataclasses.asdict` takes twenty times as long."""
-        members = {trial_id: entry and tuple(entry) for trial_id, entry in self.members.items()}
-        return {**vars(self), "rungs": [rung.get_state() for rung in self.rungs], "members": members}
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> Bracket:
-        """The bracket that `get_state` has described."""
-        members = {trial_id: entry and Entry(*entry) for trial_id, entry in state["members"].items()}
-        return cls(**{**state, "rungs": [Rung.of_state(rung) for rung in state["rungs"]], "members": members})
-
 
 def rung_times(max_t: float, eta: float, index: int) -> list[float]:
     """Where the rungs of bracket s lie: `max(1, round(max_t * eta^(i - s)))` for i = 0..s-1, then `max_t` itself."""
@@ -168,6 +157,10 @@ class HyperBandScheduler(HalvingScheduler):
 
     _short_name = "HyperBand"
     _rule = "hyperband"
+    _STATE = (
+        *("_max_t", "_reduction_factor"),
+        *("_brackets", "_homes", "_dropped", "_num_brackets", "_num_stopped", "_arrivals"),
+    )
     _supports_buffered_results = False
 
     def __init__(
@@ -261,31 +254,15 @@ class HyperBandScheduler(HalvingScheduler):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        return {
-            "max_t": self._max_t,
-            "reduction_factor": self._reduction_factor,
-            "brackets": [bracket.get_state() for bracket in self._brackets],
-            "dropped": dict(self._dropped),
-            "num_brackets": self._num_brackets,
-            "num_stopped": self._num_stopped,
-            "arrivals": self._arrivals,
-        }
-
     def set_state(self, state: dict[str, Any]) -> None:
-        saved = (state["max_t"], state["reduction_factor"])
+        saved = (state["_max_t"], state["_reduction_factor"])
         own = (self._max_t, self._reduction_factor)
         if saved != own:
             raise ValueError(
                 f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "
                 f"max_t={own[0]}, reduction_factor={own[1]}; use the same as before"
             )
-        self._brackets = [Bracket.of_state(bracket) for bracket in state["brackets"]]
-        self._homes = {trial_id: bracket for bracket in self._brackets for trial_id in bracket.members}
-        self._dropped = dict(state["dropped"])
-        self._num_brackets = state["num_brackets"]
-        self._num_stopped = state["num_stopped"]
-        self._arrivals = state["arrivals"]
+        super().set_state(state)
 
     # -- brackets ------------------------------------------------------------------------------------------------
 

@@ -15,17 +15,12 @@ from minitune.base.checks import is_whole, require, require_flag
 from minitune.base.text import number_text, warn_once
 from minitune.experiment import decision
 from minitune.experiment.decision import Decision
-from minitune.experiment.lifecycle import PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import (
-    SUPPLY_ENDED,
-    SUPPLY_OPEN,
     WORST,
     MetricScheduler,
     SchedulerContext,
-    has_failed_for_good,
     number_above,
-    supply_of,
 )
 
 _ROUNDING = 1e-12
@@ -64,8 +59,8 @@ class MedianStoppingRule(MetricScheduler):
         time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         grace_period: No trial is stopped before this time, in units of `time_attr`, and no earlier value counts.
         min_samples_required: No trial is stopped if it is compared with fewer other trials.
-        min_time_slice: An argument of Ray Tune without an effect here: no trial makes room for others.
-        hard_stop: If False, trials are paused; when no others wait, they continue and are no longer compared.
+        min_time_slice, hard_stop: Arguments of Ray Tune without an effect here: no trial makes room for others, and
+            those that are worse are stopped.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -73,6 +68,7 @@ class MedianStoppingRule(MetricScheduler):
 
     _short_name = "median rule"
     _rule = "median"
+    _STATE = ("_curves", "_moments", "_means", "_num_stopped")
 
     def __init__(
         self,
@@ -91,16 +87,16 @@ class MedianStoppingRule(MetricScheduler):
         require_flag("hard_stop", hard_stop)
         if min_time_slice:
             warn_once("MedianStoppingRule(min_time_slice=...) has no effect: a trial makes no room for others")
+        if not hard_stop:
+            warn_once("MedianStoppingRule(hard_stop=False) has no effect: worse trials are stopped, and none is paused")
         self._grace_period = number_above("grace_period", grace_period, 0, or_equal=True)
         self._min_samples_required = min_samples_required
-        self._hard_stop = bool(hard_stop)
         self._num_stopped = 0
         self._curves: dict[str, _Curve] = {}
         # The whole times at which trials were compared, and for each the means of the trials that reached it. Both
         # ascend.
         self._moments: list[int] = []
         self._means: list[list[float]] = []
-        self._spared: set[str] = set()  # live trials that the rule has paused
 
     @property
     def first_turn(self) -> float | None:
@@ -114,7 +110,7 @@ class MedianStoppingRule(MetricScheduler):
         if at is None:
             return decision.GO_ON
         curve = self._record(trial.trial_id, at, result)
-        if at < self._grace_period or trial.trial_id in self._spared:
+        if at < self._grace_period:
             return decision.GO_ON
         index = self._index_of(at)
         means = self._means[index]
@@ -135,53 +131,9 @@ class MedianStoppingRule(MetricScheduler):
         at = self._time_of(result or {})
         if at is not None:
             self._record(trial.trial_id, at, result)
-        self._spared.discard(trial.trial_id)
-
-    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self._spared.discard(trial.trial_id)
-
-    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        if has_failed_for_good(trial):
-            self._spared.discard(trial.trial_id)
-
-    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """New trials come first. Paused trials continue once no new trial comes, or none while nothing runs."""
-        if supply_of(tune_controller) == SUPPLY_ENDED or not hasattr(tune_controller, "first_pending"):
-            return super().choose_trial_to_run(tune_controller)
-        pending = tune_controller.first_pending()
-        paused = tune_controller.first_paused()
-        if pending is not None or paused is None or supply_of(tune_controller) == SUPPLY_OPEN:
-            return pending
-        live = tune_controller.get_live_trials()
-        if any(trial.status in (PENDING, RUNNING) for trial in live):
-            return None
-        return paused
 
     def debug_string(self) -> str:
         return f"Using MedianStoppingRule: num_stopped={self._num_stopped}."
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        return {
-            "curves": {
-                trial_id: (list(curve.times), list(curve.sums), list(curve.counts), curve.best)
-                for trial_id, curve in self._curves.items()
-            },
-            "moments": list(self._moments),
-            "spared": sorted(self._spared),
-            "num_stopped": self._num_stopped,
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._curves = {
-            trial_id: _Curve(list(times), list(sums), list(counts), best)
-            for trial_id, (times, sums, counts, best) in state["curves"].items()
-        }
-        self._moments = list(state["moments"])
-        self._means = [self._means_at(moment) for moment in self._moments]
-        self._spared = set(state["spared"])
-        self._num_stopped = state["num_stopped"]
 
     # -- the rule ------------------------------------------------------------------------------------------------
 
@@ -242,10 +194,7 @@ class MedianStoppingRule(MetricScheduler):
             f"its best {self._metric} so far, {self._shown(curve.best)}, is worse than the median of the means of "
             f"{others} others at {self._time_attr} {number_text(at)}, {self._shown(median)}"
         )
-        if self._hard_stop:
-            return Decision(decision.STOP, reason, facts=facts)
-        self._spared.add(trial.trial_id)
-        return Decision(decision.PAUSE, reason, facts=facts)
+        return Decision(decision.STOP, reason, facts=facts)
 
 
 def _median_without(ordered: list[float], own: float | None) -> float:

@@ -100,6 +100,7 @@ class PB2(PopulationBasedTraining):
     """
 
     _rule = "pb2"
+    _STATE = (*PopulationBasedTraining._STATE, "_gains", "_begun", "_explored")
 
     def __init__(
         self,
@@ -138,16 +139,6 @@ class PB2(PopulationBasedTraining):
         self._begun: dict[str, tuple[float, float]] = {}
         # By member: the hyperparameters that it has got since its last turn, so that their gain is not known yet.
         self._explored: dict[str, tuple[float, ...]] = {}
-
-    def get_state(self) -> dict[str, Any]:
-        gains = [(gain.time, gain.score, gain.point, gain.rate) for gain in self._gains]
-        return {**super().get_state(), "gains": gains, "begun": dict(self._begun), "explored": dict(self._explored)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._gains = [_Gain(*gain) for gain in state["gains"]]
-        self._begun = dict(state["begun"])
-        self._explored = dict(state["explored"])
 
     # -- gains ---------------------------------------------------------------------------------------------------
 

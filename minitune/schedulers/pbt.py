@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.calls import explains_calls
-from minitune.base.checks import did_you_mean, is_real, require, require_flag, shown
+from minitune.base.checks import is_real, require, require_flag, shown
 from minitune.base.json_text import MAX_ITEMS, short_text
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
@@ -30,7 +30,7 @@ from minitune.base.text import number_text, plain_or_short, warn_once
 from minitune.error import InvalidArgumentError
 from minitune.experiment import decision
 from minitune.experiment.decision import Decision
-from minitune.experiment.lifecycle import PAUSED, Phase
+from minitune.experiment.lifecycle import PAUSED, PENDING, Phase
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
 from minitune.schedulers.async_hyperband import exact
@@ -164,6 +164,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
     """
 
     _short_name = "PBT replay"
+    _STATE = ("_trial_id", "_step", "_num_perturbations")
 
     def __init__(self, policy_file: str | os.PathLike[str]):
         require(isinstance(policy_file, (str, os.PathLike)), "policy_file: the path of a policy file", policy_file)
@@ -225,14 +226,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
     def debug_string(self) -> str:
         return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"
 
-    def get_state(self) -> dict[str, Any]:
-        return {"trial_id": self._trial_id, "step": self._step, "num_perturbations": self._num_perturbations}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._trial_id = state["trial_id"]
-        self._step = state["step"]
-        self._num_perturbations = state["num_perturbations"]
-
 
 # -- training ---------------------------------------------------------------------------------------------------------
 
@@ -259,6 +252,10 @@ class PopulationBasedTraining(MetricScheduler):
 
     _short_name = "PBT"
     _rule = "pbt"
+    _STATE: tuple[str, ...] = (
+        *("_population", "_failed", "_turn", "_arrived", "_rng"),
+        *("_num_checkpoints", "_num_perturbations"),
+    )
 
     def __init__(
         self,
@@ -360,31 +357,15 @@ class PopulationBasedTraining(MetricScheduler):
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         super().on_trial_add(tune_controller, trial)
         is_new = trial.trial_id not in self._population.members
-        member = self._member(trial)
+        self._member(trial)
         if is_new:
             # what the configuration lacks
             config, drawn = fill(trial.current_config, self._explorer.mutations, self._rng)
             if drawn:
-                self._warn_of_similar(trial.current_config, drawn)
                 trial.set_config(config)
                 values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
                 trial.evaluated_params = {**trial.evaluated_params, **values}
-        elif not self._can_give(tune_controller, member):  # without a checkpoint it becomes a copy of one of the best
-            upper = self._population.best(max(1, self._population.size_of_ends()) if self._population.fraction else 0)
-            others = (other for other in upper if other is not member and not other.is_worst)
-            donors = [other for other in others if self._can_give(tune_controller, other)]
-            if donors:
-                exploit, reason = self._exploit(tune_controller, member, self._rng.choice(donors), {})
-                tune_controller.exploit_trial(trial, *exploit, reason)
-        self._population.wait(member)
-
-    def _warn_of_similar(self, config: Mapping[str, Any], drawn: Changes) -> None:
-        """Warn of a hyperparameter with nearly the name of one that does not change."""
-        constant = [str(name) for name in config if name not in self._explorer.mutations]
-        for path in drawn:
-            hint = did_you_mean(str(path[0]), constant) if len(path) == 1 else ""
-            if hint:
-                warn_once(f"hyperparam_mutations has {path[0]!r}, which the search space lacks, so PBT adds it{hint}")
+        self._arrived.discard(trial.trial_id)  # it has failed while it was saved at the turn
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit."""
@@ -394,7 +375,6 @@ class PopulationBasedTraining(MetricScheduler):
         self._forget_failed(tune_controller)
         member = self._member(trial)
         member.time = at
-        self._population.leave_line(member)
         if at < self._burn_in:
             return decision.GO_ON
         if self._synch:
@@ -415,39 +395,26 @@ class PopulationBasedTraining(MetricScheduler):
         self._failed.add(trial.trial_id)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """The waiting member that has trained least; with `synch`, among those that have not reached this turn."""
+        """New trials come first, then the one that has waited longest; with `synch`, among those that have not reached
+        this turn, in O(n).
+        """
         self._forget_failed(tune_controller)
-        if self._synch and self._have_all_arrived(tune_controller):
-            self._take_turns(tune_controller)
-        chosen = self._population.first_waiting(lambda trial_id: self._find(tune_controller, trial_id))
-        if chosen is None and not self._synch:
+        if not self._synch:
             return super().choose_trial_to_run(tune_controller)
-        return chosen
+        if self._have_all_arrived(tune_controller):
+            self._take_turns(tune_controller)
+        early = [trial for trial in tune_controller.get_trials() if trial.trial_id not in self._arrived]
+        return next((t for status in (PENDING, PAUSED) for t in early if t.status == status), None)
 
     def debug_string(self) -> str:
         return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        return {
-            "population": self._population.get_state(),
-            "failed": sorted(self._failed),
-            "turn": self._turn,
-            "arrived": sorted(self._arrived),
-            "rng": self._rng.getstate(),
-            "num_checkpoints": self._num_checkpoints,
-            "num_perturbations": self._num_perturbations,
-        }
-
     def set_state(self, state: dict[str, Any]) -> None:
-        self._population.set_state(state["population"], not_in_line=state["arrived"])
-        self._failed = set(state["failed"])
-        self._arrived = set(state["arrived"])
-        self._turn = state["turn"]
-        self._rng.setstate(state["rng"])
-        self._num_checkpoints = state["num_checkpoints"]
-        self._num_perturbations = state["num_perturbations"]
+        fraction = self._population.fraction
+        super().set_state(state)
+        self._population.fraction = fraction
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -457,11 +424,9 @@ class PopulationBasedTraining(MetricScheduler):
             donor = self._draw_donor(context, member)
             if donor is not None:
                 exploit, reason = self._exploit(context, member, donor, facts)
-                self._put_aside(member)
                 return Decision(decision.PAUSE, reason, exploit=exploit, save=donor is member, facts=facts)
         if super().choose_trial_to_run(context) is None:
             return Decision(decision.CONTINUE, f"{self._standing(facts)}: goes on", save=True, facts=facts)
-        self._put_aside(member)
         return Decision(decision.PAUSE, f"{self._standing(facts)}: makes room for a waiting trial", facts=facts)
 
     def _reach_turn(self, member: Member, at: float, result: dict[str, Any]) -> Decision:
@@ -496,18 +461,12 @@ class PopulationBasedTraining(MetricScheduler):
     def _begin_turn(self) -> None:
         self._turn += 1
         self._arrived.clear()
-        for member in self._population.members.values():
-            self._population.wait(member)
 
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
         self._population.record(member, self._score_of(result))
         member.last_turn = at
         member.iteration = result.get(TRAINING_ITERATION, 0)
         self._num_checkpoints += 1
-
-    def _put_aside(self, member: Member) -> None:
-        member.pauses_after = self._trials[member.trial_id].attempt.number
-        self._population.wait(member)
 
     # -- exploit and explore ---------------------------------------------------------------------------------------
 
@@ -623,11 +582,8 @@ class PopulationBasedTraining(MetricScheduler):
         return self._facts(member.score, member.time, rank=rank, of=len(self._population))
 
     def _standing(self, facts: Mapping[str, Any]) -> str:
-        if "rank" not in facts:
-            return "tried again without a checkpoint"
-        if facts["value"] is None:
-            value = "no number"
-        else:
+        value = "no number"
+        if facts["value"] is not None:
             value = number_text(facts["value"])
         where = f"{self._time_attr} {number_text(facts['time'])}"
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"

@@ -6,19 +6,16 @@ step (section 4): each hyperparameter is either drawn again or perturbed.
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from minitune.base.checks import is_real, is_whole, shown
 from minitune.base.randomness import GlobalDraws
-from minitune.experiment.lifecycle import Phase
-from minitune.experiment.trial import Trial
 from minitune.schedulers.async_hyperband import Entry
 from minitune.space.domains import (
     Categorical,
@@ -39,9 +36,6 @@ Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
 
 RESAMPLED = "drawn again"
 
-_WAITS = frozenset({Phase.QUEUED, Phase.PAUSED})
-_ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
-
 
 @dataclass(slots=True)
 class Member:
@@ -51,8 +45,6 @@ class Member:
         entry: Its score at its last turn; None before the first one.
         time: That of its last report.
         is_clone: Whether it was given the state of another member, which it can pass on.
-        pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
-        ticket: The number of its valid entry in the waiting line.
     """
 
     trial_id: str
@@ -62,8 +54,6 @@ class Member:
     last_turn: float = 0.0
     iteration: int = 0
     is_clone: bool = False
-    pauses_after: int = -1
-    ticket: int = 0
 
     @property
     def score(self) -> float:
@@ -90,9 +80,6 @@ class Population:
         self.fraction = fraction
         self._ranked: list[Entry] = []  # the entries of all members that have one, the best first
         self._arrivals = 0  # how many scores were recorded; of two equal ones the earlier ranks better
-        # A heap of time, ticket and trial id of members that wait. Entries that are out of date are passed over when
-        # they come up: to find an entry in a heap would take O(n).
-        self._line: list[tuple[float, int, str]] = []
 
     def __len__(self) -> int:
         return len(self._ranked)
@@ -159,60 +146,6 @@ class Population:
         if member.entry is not None:
             del self._ranked[bisect_left(self._ranked, member.entry)]
             member.entry = None
-
-    # -- the waiting line ----------------------------------------------------------------------------------------------
-
-    def wait(self, member: Member) -> None:
-        """Add a member that waits, or will wait once it is paused, to the line."""
-        member.ticket += 1
-        heapq.heappush(self._line, (member.time, member.ticket, member.trial_id))
-
-    def leave_line(self, member: Member) -> None:
-        """Remove a member from the line: it runs, or must not run now."""
-        member.ticket += 1
-        member.pauses_after = -1
-
-    def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """The trial that has trained least, among those that wait and can be started."""
-        not_yet = []
-        chosen = None
-        while self._line:
-            _, ticket, trial_id = self._line[0]
-            member = self.members.get(trial_id)
-            trial = find(trial_id)
-            if member is not None and trial is not None and ticket == member.ticket:
-                if trial.phase in _WAITS:
-                    chosen = trial  # its entry stays until it runs: the driver may not start it now
-                    break
-                if member.pauses_after == trial.attempt.number and trial.phase in _ENDS_SOON:
-                    not_yet.append(self._line[0])  # it is being saved, and waits after that
-            heapq.heappop(self._line)
-        for entry in not_yet:
-            heapq.heappush(self._line, entry)
-        return chosen
-
-    # -- state -------------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """The population as plain data."""
-        members = []
-        for member in self.members.values():
-            fields = {name: getattr(member, name) for name in Member.__slots__}
-            members.append({**fields, "entry": member.entry and tuple(member.entry)})
-        return {"members": members, "arrivals": self._arrivals}
-
-    def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
-        """Take over what `get_state` returned."""
-        known = []
-        for fields in state["members"]:
-            entry = fields["entry"] and Entry(*fields["entry"])
-            known.append(Member(**{**fields, "entry": entry}))
-        self.members = {member.trial_id: member for member in known}
-        self._ranked = sorted(member.entry for member in known if member.entry is not None)
-        in_line = [member for member in known if member.trial_id not in not_in_line]
-        self._line = [(member.time, member.ticket, member.trial_id) for member in in_line]
-        heapq.heapify(self._line)
-        self._arrivals = state["arrivals"]
 
 
 # -- explore ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from minitune.base import files
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
 from minitune.base.numbers import known_number
 from minitune.base.pickling import dumps_by_value
+from minitune.base.saved import Saved
 from minitune.base.text import number_text, warn_once
 from minitune.experiment import decision
 from minitune.experiment.goal import check_mode
@@ -78,7 +79,7 @@ class SchedulerContext(Protocol):
         ...
 
 
-class TrialScheduler:
+class TrialScheduler(Saved):
     """Decides which trial runs next and, after each result, whether the trial continues.
 
     Hooks run in the driver's only thread and must not block: they return a decision, or make a request to the context.
@@ -200,18 +201,6 @@ class TrialScheduler:
     def debug_string(self) -> str:
         """A line on its state, for reporters."""
         return f"Using {type(self).__name__}."
-
-    def get_state(self) -> dict[str, Any]:
-        """The state that is saved with the run, as plain data; by default all attributes."""
-        return dict(self.__dict__)
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned.
-
-        Raises:
-            ValueError: If the state does not fit the scheduler's arguments.
-        """
-        self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file, which is replaced in one step.

@@ -22,6 +22,7 @@ from minitune.base import clock
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, require, shown
 from minitune.base.numbers import known_number
+from minitune.base.saved import Saved
 from minitune.error import InvalidArgumentError
 from minitune.experiment.goal import check_mode
 from minitune.result import MISSING, lookup
@@ -40,7 +41,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 """The comparisons of a result with a limit, by default `>=`."""
 
 
-class Stopper:
+class Stopper(Saved):
     """Base class of stoppers. It stops nothing; override `__call__`, `stop_all`, or both."""
 
     _is_goal = False
@@ -64,14 +65,6 @@ class Stopper:
     def describe(self) -> str:
         """Why the stopper has just stopped a trial or the run, for users."""
         return type(self).__name__
-
-    def get_state(self) -> dict[str, Any]:
-        """The state to save with the run, as plain data; by default all attributes."""
-        return dict(self.__dict__)
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the state that `get_state` returned."""
-        self.__dict__.update(state)
 
 
 class CombinedStopper(Stopper):
@@ -177,6 +170,8 @@ class DictStopper(Stopper):
         ValueError: If a key is not a string, two keys name the same metric, or a value is not a limit.
     """
 
+    _STATE = ("_warned",)
+
     def __init__(self, criteria: Mapping[str, Any]):
         self._criteria = {name: _read(name, limit) for name, limit in flat_criteria(criteria).items()}
         self._warned: list[str] = []
@@ -210,12 +205,6 @@ class DictStopper(Stopper):
         if name not in self._warned:
             self._warned.append(name)
             logger.warning("The stop criterion %r has no effect for now: %s.", name, why)
-
-    def get_state(self) -> dict[str, Any]:
-        return {"warned": list(self._warned)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._warned = list(state["warned"])
 
 
 def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,6 +256,8 @@ class FunctionStopper(Stopper):
         InvalidArgumentError: If the function cannot be called with two arguments.
     """
 
+    _STATE = ()
+
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]):
         if not self.is_valid_function(function):
             raise InvalidArgumentError(f"a stop function must be callable as f(trial_id, result), but got {function!r}")
@@ -286,9 +277,6 @@ class FunctionStopper(Stopper):
     def describe(self) -> str:
         return f"{getattr(self._function, '__name__', type(self._function).__name__)}() returned True"
 
-    def get_state(self) -> dict[str, Any]:
-        return {}
-
     @classmethod
     def is_valid_function(cls, fn: Any) -> bool:
         """Whether `fn` can be a stop function: it is callable, and neither a stopper nor a class."""
@@ -306,6 +294,8 @@ class MaximumIterationStopper(Stopper):
         ValueError: If `max_iter` is not a whole number >= 1.
     """
 
+    _STATE = ("_counts",)
+
     def __init__(self, max_iter: int):
         self._max_iter = _check_whole("max_iter", max_iter, 1)
         self._counts: dict[str, int] = {}
@@ -317,12 +307,6 @@ class MaximumIterationStopper(Stopper):
 
     def describe(self) -> str:
         return f"{self._max_iter} results were reported"
-
-    def get_state(self) -> dict[str, Any]:
-        return {"counts": dict(self._counts)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._counts = dict(state["counts"])
 
 
 @explains_calls()
@@ -340,6 +324,8 @@ class TrialPlateauStopper(Stopper):
     Raises:
         ValueError: If an argument is out of range.
     """
+
+    _STATE = ("_counts", "_last")
 
     def __init__(
         self,
@@ -386,13 +372,6 @@ class TrialPlateauStopper(Stopper):
             return value <= self._threshold
         return value >= self._threshold
 
-    def get_state(self) -> dict[str, Any]:
-        return {"counts": dict(self._counts), "last": {trial: list(last) for trial, last in self._last.items()}}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._counts = dict(state["counts"])
-        self._last = {trial: list(last) for trial, last in state["last"].items()}
-
 
 # -- the whole run ----------------------------------------------------------------------------------------------------
 
@@ -411,6 +390,8 @@ class ExperimentPlateauStopper(Stopper):
     Raises:
         ValueError: If an argument is out of range.
     """
+
+    _STATE = ("_losses", "_close_for")
 
     def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0):
         check_mode(mode)
@@ -447,13 +428,6 @@ class ExperimentPlateauStopper(Stopper):
     def stop_all(self) -> bool:
         return self._close_for >= self._patience and self.has_plateaued()
 
-    def get_state(self) -> dict[str, Any]:
-        return {"losses": list(self._losses), "close_for": self._close_for}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._losses = list(state["losses"])
-        self._close_for = state["close_for"]
-
 
 @explains_calls()
 class TimeoutStopper(Stopper):
@@ -467,6 +441,8 @@ class TimeoutStopper(Stopper):
     Raises:
         ValueError: If `timeout` has another type or is negative.
     """
+
+    _STATE = ("_used_s",)  # the limit may be another one after a resume
 
     def __init__(self, timeout: float | datetime.timedelta):
         seconds: Any = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
@@ -501,13 +477,12 @@ class TimeoutStopper(Stopper):
         return left_s / self._timeout_s if left_s else float(left_s is None)
 
     def get_state(self) -> dict[str, Any]:
-        """The time used so far, in seconds: the limit may be another one after a resume."""
         self._settle()
-        return {"used_s": self._used_s}
+        return super().get_state()
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the time used. The time since `get_state` does not count."""
-        self._used_s = state["used_s"]
+        super().set_state(state)
         self._last_check_s = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(results, how,
     grid = resume(saved, callbacks=[spy], scheduler=scheduler)
     assert grid.num_terminated == 9
     assert rungs(grid) == HALVED
-    assert scheduler.get_state()["brackets"] == []
+    assert scheduler._brackets == []
 
 
 def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place():
@@ -178,7 +178,7 @@ def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place():
     grid = resume(train, resume_errored=True, callbacks=(), scheduler=scheduler)
     assert grid.num_terminated == 9
     assert max(rungs(grid)) == 9
-    assert scheduler.get_state()["brackets"] == []
+    assert scheduler._brackets == []
 
 
 # -- time --------------------------------------------------------------------------------------------------------

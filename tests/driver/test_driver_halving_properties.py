@@ -83,7 +83,7 @@ def test_every_run_ends_and_its_best_reach_the_end(
         "bohb": lambda: HyperBandForBOHB(max_t=max_t, reduction_factor=eta),
         "stop": lambda: ASHAScheduler(max_t=max_t, reduction_factor=eta, brackets=brackets),
         "promote": lambda: ASHAScheduler(max_t=max_t, reduction_factor=eta, brackets=brackets, variant="promote"),
-        "median": lambda: MedianStoppingRule("training_iteration", None, None, 1, 2, limit - 1, hard_stop=can_save),
+        "median": lambda: MedianStoppingRule("training_iteration", None, None, 1, 2, limit - 1),
         "pbt": lambda: PopulationBasedTraining(
             "training_iteration", None, None, limit, hyperparam_mutations={"x": uniform(0, 1)}, synch=can_save
         ),
@@ -112,6 +112,5 @@ def test_every_run_ends_and_its_best_reach_the_end(
     if not failure_rate and any_number:
         assert max(reached) == (criterion or max_t)
     state = scheduler.get_state()
-    assert not state.get("brackets") or kind in ("stop", "promote")
-    assert not state.get("standings")
-    assert not state.get("spared")
+    assert not state.get("_brackets") or kind in ("stop", "promote")
+    assert not state.get("_standings")

@@ -88,9 +88,9 @@ def test_rungs_lie_below_max_t(max_t, grace, eta, rungs):
     trial = make_trial()
     reached = []
     for t in range(1, max_t):
-        before = scheduler.get_state()["arrivals"]
+        before = scheduler._arrivals
         ask(scheduler, trial, t, 1)
-        if scheduler.get_state()["arrivals"] > before:
+        if scheduler._arrivals > before:
             reached.append(t)
     assert reached == rungs
 
@@ -101,7 +101,7 @@ def test_a_trial_that_ends_by_itself_counts_at_its_rung_once():
     scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": 4, "score": 10})
     assert ask(scheduler, other, 4, 1) == "STOP"
     scheduler.on_trial_complete(CONTEXT, other, {"training_iteration": 4, "score": 1})
-    assert scheduler.get_state()["arrivals"] == 2
+    assert scheduler._arrivals == 2
 
 
 def test_state_of_a_trial_is_removed_with_it():
@@ -117,9 +117,8 @@ def test_state_of_a_trial_is_removed_with_it():
         else:
             trial.move(Transition.FAIL)
             scheduler.on_trial_error(CONTEXT, trial)
-    state = scheduler.get_state()
-    assert not state["standings"]
-    assert state["arrivals"] == 3
+    assert not scheduler._standings
+    assert scheduler._arrivals == 3
 
 
 def test_a_decision_tells_its_reason():
@@ -142,7 +141,7 @@ def test_brackets_are_drawn_with_the_shares_of_hyperband():
     scheduler.set_seed(7)
     for number in range(4000):
         scheduler.on_trial_add(CONTEXT, make_trial(number))
-    counts = Counter(bracket for bracket, *_ in scheduler.get_state()["standings"].values())
+    counts = Counter(standing.bracket for standing in scheduler._standings.values())
     for bracket, share in enumerate((27 / 49, 12 / 49, 6 / 49, 4 / 49)):
         assert abs(counts[bracket] / 4000 - share) < 0.03
 
@@ -154,13 +153,13 @@ def test_the_same_seed_draws_the_same_brackets():
         scheduler.set_seed(seed)
         for number in range(50):
             scheduler.on_trial_add(CONTEXT, make_trial(number))
-        drawn.append(scheduler.get_state()["standings"])
+        drawn.append(scheduler._standings)
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_higher_bracket_starts_one_rung_higher():
     scheduler = asha(brackets=2, grace_period=1, max_t=64)
-    assert [[rung["time"] for rung in rungs] for rungs in scheduler.get_state()["brackets"]] == [
+    assert [[rung.time for rung in rungs] for rungs in scheduler._brackets] == [
         [1, 4, 16],
         [4, 16],
     ]
@@ -168,7 +167,7 @@ def test_a_higher_bracket_starts_one_rung_higher():
 
 def test_brackets_without_a_rung_are_dropped_with_a_warning(caplog):
     scheduler = asha(brackets=5, grace_period=1, max_t=10)
-    assert len(scheduler.get_state()["brackets"]) == 2
+    assert len(scheduler._brackets) == 2
     assert "2 brackets instead of 5" in caplog.text
 
 
@@ -187,17 +186,11 @@ def test_a_state_with_other_rungs_is_refused():
         asha(max_t=16).set_state(asha(max_t=64).get_state())
 
 
-def test_debug_string_tells_stops_and_cutoffs():
-    scheduler = asha()
-    decisions(scheduler, [3, 2, 1])
-    assert scheduler.debug_string() == "Using AsyncHyperBand: num_stopped=2\nBracket: Iter 16.000: None | Iter 4.000: 3"
-
-
 def test_a_trial_that_has_reached_max_t_does_not_count_as_stopped():
     scheduler = asha()
     decisions(scheduler, [3, 2])
     assert decisions(scheduler, [3, 2, 1], t=64) == ["STOP"] * 3
-    assert scheduler.debug_string().startswith("Using AsyncHyperBand: num_stopped=1\n")
+    assert scheduler.debug_string() == "Using AsyncHyperBand: num_stopped=1"
 
 
 # -- promotion ------------------------------------------------------------------------------------------------------
@@ -265,14 +258,14 @@ def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped():
     assert len(paused) == 4
     for trial in paused:
         run.scheduler.on_trial_remove(run.context, trial)
-    assert run.scheduler.debug_string().startswith("Using AsyncHyperBand: num_stopped=4\n")
+    assert run.scheduler.debug_string() == "Using AsyncHyperBand: num_stopped=4"
 
 
 def test_a_run_tells_how_many_were_not_promoted_and_stopped():
     scheduler = ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2, variant="promote")
     grid = fit(SavedCounter, num_samples=4, metric="n", mode="max", scheduler=scheduler, checkpoint_frequency=1)
     early = [result for result in grid if result.metrics["training_iteration"] < 4]
-    assert scheduler.debug_string().startswith(f"Using AsyncHyperBand: num_stopped={len(early)}\n")
+    assert scheduler.debug_string() == f"Using AsyncHyperBand: num_stopped={len(early)}"
     assert 0 < len(early) < 4
 
 
@@ -321,7 +314,7 @@ def test_a_retry_before_the_promotion_waits_again():
     run.step()
     trial = run_trial(run.trials[0])  # as after a failed save: it was queued and started again
     assert run.scheduler.on_trial_result(run.context, trial, {"training_iteration": 1, "score": 4}) == "PAUSE"
-    assert run.scheduler.get_state()["arrivals"] == 1
+    assert run.scheduler._arrivals == 1
 
 
 def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next():

@@ -1,6 +1,7 @@
 """HyperBand, step by step: which trials wait, continue and end, and the reasons it gives."""
 
 import math
+import pickle
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
@@ -70,12 +71,12 @@ class Band:
 def rungs_of(**kwargs):
     """Size and rungs of each bracket of the first band."""
     band = Band([0.0] * 500, **kwargs)
-    brackets = [b for b in band.scheduler.get_state()["brackets"] if b["band"] == 0]
+    brackets = [b for b in band.scheduler._brackets if b.band == 0]
     return [size_and_times(bracket) for bracket in brackets]
 
 
 def size_and_times(bracket):
-    return bracket["entered"] + bracket["room"], [rung["time"] for rung in bracket["rungs"]]
+    return bracket.entered + bracket.room, [rung.time for rung in bracket.rungs]
 
 
 def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper():
@@ -103,7 +104,7 @@ def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper():
 def test_every_bracket_ends_at_max_t_also_where_that_is_no_power(max_t, eta, first):
     band = HyperBandScheduler(metric="score", mode="max", max_t=max_t, reduction_factor=eta)
     band.on_trial_add(FakeContext(), make_trial())
-    assert size_and_times(band.get_state()["brackets"][0]) == first
+    assert size_and_times(band._brackets[0]) == first
 
 
 def test_all_wait_at_a_rung_and_the_best_third_goes_on():
@@ -140,7 +141,7 @@ def test_trial_without_a_number_is_never_promoted(bad):
     none = Band([bad] * 9)
     assert none.report_all(range(9), 1)[-1] == "STOP"
     assert len(none.asked_to_stop()) == 8
-    assert not none.scheduler.get_state()["brackets"]
+    assert not none.scheduler._brackets
 
 
 def test_a_trial_that_skips_rungs_has_come_to_all_of_them_with_one_value():
@@ -211,7 +212,7 @@ def test_a_trial_that_is_started_again_while_it_waits_goes_no_further():
     band.trials[0].move(Transition.UNPAUSE)
     assert band.report(0, 0.5) == "CONTINUE"
     assert band.report(0, 1) == "PAUSE"
-    assert band.scheduler.get_state()["arrivals"] == 1
+    assert band.scheduler._arrivals == 1
 
 
 def test_trial_saving_while_its_rung_closes_is_stopped_afterwards():
@@ -262,12 +263,12 @@ def test_later_trials_begin_the_next_bracket():
     assert band.chosen() == 0
     late = make_trial(3)
     band.scheduler.on_trial_add(band.context, late)
-    assert [bracket["index"] for bracket in band.scheduler.get_state()["brackets"]] == [2, 1]
+    assert [bracket.index for bracket in band.scheduler._brackets] == [2, 1]
 
 
 def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first():
     band = Band([*range(9, 0, -1), 20, 21], supply="OPEN")
-    assert [bracket["index"] for bracket in band.scheduler.get_state()["brackets"]] == [2, 1]
+    assert [bracket.index for bracket in band.scheduler._brackets] == [2, 1]
     band.report_all(range(9), 1)
     assert band.asked_to_stop() == [3, 4, 5, 6, 7]
     assert band.chosen() == 0, "before the trials of the next bracket, which have not begun"
@@ -284,9 +285,8 @@ def test_state_of_a_trial_is_removed_with_it():
     band.report(8, 3)
     band.asked_to_stop()
     band.report(8, 9)
-    state = band.scheduler.get_state()
-    assert state["brackets"] == []
-    assert (state["num_brackets"], state["num_stopped"], state["arrivals"]) == (1, 8, 12)
+    assert band.scheduler._brackets == []
+    assert (band.scheduler.state(), band.scheduler._arrivals) == ({"num_brackets": 1, "num_stopped": 8}, 12)
 
 
 def test_decisions_tell_their_reasons_and_facts():
@@ -337,7 +337,7 @@ def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume():
     band.scheduler.on_trial_result(band.context, band.trials[2], {"training_iteration": 1, "score": 1})
     band.context.requests.clear()
     again = HyperBandScheduler(metric="score", mode="max", max_t=9)
-    again.set_state(band.scheduler.get_state())
+    again.set_state(pickle.loads(pickle.dumps(band.scheduler.get_state())))
     band.scheduler = again
     assert band.chosen() == 0
     assert 1 in band.asked_to_stop()

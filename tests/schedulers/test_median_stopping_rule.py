@@ -3,12 +3,10 @@
 import math
 import random
 from statistics import median
-from types import SimpleNamespace
 
 import pytest
-from kit import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial
 
-from minitune.experiment.lifecycle import Transition
 from minitune.schedulers import MedianStoppingRule
 
 CONTEXT = FakeContext()
@@ -138,67 +136,6 @@ def test_reports_after_the_time_of_a_result_do_not_count_for_it():
     assert [report(1, seconds, 2.0) for seconds in (0.5, 7.25)] == ["CONTINUE"] * 2
     assert report(2, 0.25, 1.0) == "CONTINUE", "the other has come farther, but had nothing to show before"
     assert report(2, 3.5, 1.0) == "STOP"
-
-
-def test_soft_stop_pauses_a_trial_only_while_others_wait():
-    trials = [make_trial(number) for number in range(4)]
-    context = FakeContext(trials)
-    context.supply = "OPEN"
-    scheduler = rule(hard_stop=False, min_samples_required=2)
-    for trial in trials[:2]:
-        ask(scheduler, run_trial(trial), 1, 10, context)
-    worse = run_trial(trials[2])
-    assert ask(scheduler, worse, 1, 0, context) == "PAUSE"
-    worse.move(Transition.PAUSE)
-    assert scheduler.choose_trial_to_run(context) is trials[3], "new ones first"
-    run_trial(trials[3])
-    assert scheduler.choose_trial_to_run(context) is None, "a new one may be drawn"
-    context.supply = "ENDED"
-    assert scheduler.choose_trial_to_run(context) is worse
-    run_trial(worse)
-    assert [ask(scheduler, worse, t, -1, context) for t in (2, 3)] == ["CONTINUE"] * 2
-    assert scheduler.debug_string() == "Using MedianStoppingRule: num_stopped=1."
-
-
-def test_paused_trials_wait_for_the_searcher_while_others_run():
-    trials = [make_trial(number) for number in range(2)]
-    context = FakeContext(trials)
-    context.supply = "WAITING"
-    for trial in trials:
-        run_trial(trial)
-    trials[0].move(Transition.PAUSE)
-    assert rule().choose_trial_to_run(context) is None
-    context.trials.append(make_trial(2))
-    assert rule().choose_trial_to_run(context) is context.trials[2], "new ones first"
-    context.trials.pop()
-    trials[1].move(Transition.STOP)
-    assert rule().choose_trial_to_run(context) is trials[0]
-
-
-def test_a_stand_in_for_the_controller_needs_only_its_trials():
-    trials = [run_trial(make_trial(number)) for number in range(2)]
-    trials[1].move(Transition.PAUSE)
-    context = SimpleNamespace(get_trials=lambda: trials)
-    assert rule().choose_trial_to_run(context) is trials[1]
-
-
-def test_state_of_a_trial_is_removed_and_its_results_stay():
-    scheduler = rule(hard_stop=False)
-    context = FakeContext([make_trial(9)])
-    for number, value in ((1, 5), (2, 1), (3, 1), (4, 0)):
-        ask(scheduler, make_trial(number), 1, value, context)
-    assert scheduler.get_state()["spared"] == ["t0002", "t0003", "t0004"]
-    scheduler.on_trial_complete(CONTEXT, make_trial(1), {"training_iteration": 1, "score": 5})
-    scheduler.on_trial_remove(CONTEXT, make_trial(2))
-    scheduler.on_trial_remove(CONTEXT, make_trial(3))
-    failed = make_trial(4, max_failures=1)
-    failed.num_failures = 1
-    scheduler.on_trial_error(CONTEXT, failed)
-    assert scheduler.get_state()["spared"] == ["t0004"], "it is tried again"
-    failed.num_failures = 2
-    scheduler.on_trial_error(CONTEXT, failed)
-    state = scheduler.get_state()
-    assert (state["spared"], len(state["curves"])) == ([], 4)
 
 
 def test_a_decision_tells_its_reason_and_facts():

@@ -193,37 +193,6 @@ def test_a_member_without_a_number_is_never_a_donor():
         assert decision.exploit is None or decision.exploit[0] is trial
 
 
-def test_failed_trial_without_a_checkpoint_copies_one_with_a_number():
-    """Half of the population has reported only NaN. Some of these members are in the upper half for lack of others."""
-    for seed in range(10):
-        scheduler = pbt(quantile_fraction=0.5)
-        scheduler.set_seed(seed)
-        context, trials = members(scheduler, 4)
-        for trial, value in zip(trials, [NAN, NAN, 3.0, 1.0], strict=True):
-            told(scheduler, context, trial, 2, value)
-            trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))
-        failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
-        context.trials.append(failed)
-        scheduler.on_trial_add(context, failed)
-        scheduler.on_trial_add(context, failed)  # a retry without a checkpoint
-        ((verb, trial, donor, _),) = context.requests
-        assert (verb, trial) == ("exploit", failed)
-        assert donor in trials[2:]
-
-
-def test_without_numbers_no_member_is_copied():
-    scheduler = pbt(quantile_fraction=0.5)
-    context, trials = members(scheduler, 4)
-    for trial in trials:
-        told(scheduler, context, trial, 2, NAN)
-        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))
-    failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
-    context.trials.append(failed)
-    scheduler.on_trial_add(context, failed)
-    scheduler.on_trial_add(context, failed)
-    assert context.requests == []
-
-
 def test_a_quarter_is_replaced_and_the_middle_goes_on():
     scheduler = pbt()
     context, trials = members(scheduler, 8)
@@ -275,22 +244,6 @@ def test_members_that_have_ended_or_failed_leave_the_population():
     assert told(scheduler, context, low, 100, 1.0).exploit is None
 
 
-def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy():
-    scheduler = pbt()
-    context, (best, low) = members(scheduler, 2)
-    told(scheduler, context, best, 2, 100.0)
-    scheduler.on_trial_result(context, low, {"score": 1.0, "training_iteration": 1})
-    scheduler.on_trial_error(context, low)
-    low.move(Transition.RETRY)
-    scheduler.on_trial_add(context, low)
-    ((verb, taker, donor, config),) = context.requests
-    assert (verb, taker, donor) == ("exploit", low, best)
-    assert config["lr"] in (0.0, 500.0)
-    best.move(Transition.RETRY)
-    scheduler.on_trial_add(context, best)
-    assert len(context.requests) == 1, "it has a checkpoint of its own"
-
-
 def test_missing_metric_is_an_error_unless_allowed(caplog):
     scheduler = pbt()
     context, (trial, _) = members(scheduler, 2)
@@ -337,25 +290,6 @@ def test_members_share_the_room_evenly():
     assert sum(trained) == 400
     assert min(trained) >= 30, trained
     assert any("makes room for a waiting trial" in decision.reason for _, decision in loop.decisions)
-
-
-def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line():
-    scheduler = pbt(quantile_fraction=0)
-    context = FakeContext([make_trial(n, config={"lr": float(n)}) for n in range(3)])
-    first, second, third = context.trials
-    for trial in context.trials:
-        scheduler.on_trial_add(context, trial)
-    for trial in (first, second):
-        run_trial(trial)
-    assert told(scheduler, context, second, 2, 1.0) == "PAUSE"
-    second.move(Transition.SAVE)
-    assert scheduler.choose_trial_to_run(context) is third
-    run_trial(third)
-    assert scheduler.choose_trial_to_run(context) is None, "it is being saved"
-    second.move(Transition.PAUSE)
-    assert told(scheduler, context, first, 4, 1.0) == "PAUSE"
-    first.move(Transition.PAUSE)
-    assert scheduler.choose_trial_to_run(context) is second, "it has trained least"
 
 
 def test_a_member_that_was_paused_by_others_goes_on():

@@ -47,11 +47,6 @@ class TestMedianStoppingRule(SchedulerContract):
         return MedianStoppingRule(time_attr="training_iteration", grace_period=2, min_samples_required=2)
 
 
-class TestMedianThatPauses(SchedulerContract):
-    def make_scheduler(self):
-        return MedianStoppingRule(grace_period=2.5, min_samples_required=2, hard_stop=False)
-
-
 class TestPBT(SchedulerContract):
     settings = {}  # noqa: RUF012 - no one changes it
 

@@ -1,6 +1,7 @@
 """PB2: its bounds, and that it finds good values."""
 
 import math
+import pickle
 
 from kit import FakeContext, make_trial
 from toy_population import Loop
@@ -143,7 +144,7 @@ def test_the_model_learns_from_the_latest_gains_only(monkeypatch):
     loop = Loop(scheduler, [{"x": 0.2}, {"x": 0.9}], {"score": 0.0}, climb())
     for _ in range(12):
         loop.step()
-    times = [gain[0] for gain in scheduler.get_state()["gains"]]
+    times = [gain.time for gain in scheduler._gains]
     assert len(times) == 5
     assert min(times) > 2
 
@@ -155,5 +156,5 @@ def test_nothing_is_kept_of_members_that_have_ended():
         loop.step()
     for trial in loop.trials:
         scheduler.on_trial_remove(FakeContext(loop.trials), trial)
-    state = repr(scheduler.get_state())
-    assert not [trial.trial_id for trial in loop.trials if trial.trial_id in state]
+    state = pickle.dumps(scheduler.get_state())
+    assert not [trial.trial_id for trial in loop.trials if trial.trial_id.encode() in state]
