@@ -362,16 +362,22 @@ def scan(
     unpickle: bool = False,
     begin: int = 0,
     skip: Callable[[int, bytes], bool] | None = None,
+    on_skipped: Callable[[records.Record], object] | None = None,
 ) -> Iterator[tuple[int, records.Record]]:
     """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A line for which
-    `skip(offset, line)` holds is left out.
+    `skip(offset, line)` holds is left out; `on_skipped` gets its record.
     """
     file_path = os.path.abspath(path)
     objects = _objects_of(file_path)
     for offset, line in lines(file_path, begin):
-        if skip is not None and skip(offset, line):
+        is_skipped = skip is not None and skip(offset, line)
+        if is_skipped and on_skipped is None:
             continue
-        yield offset, _decode(file_path, offset, line, unpickle, objects)
+        record = _decode(file_path, offset, line, unpickle, objects)
+        if not is_skipped:
+            yield offset, record
+        elif on_skipped is not None:
+            on_skipped(record)
 
 
 def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[records.Record]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from minitune.base.checks import require, shown
@@ -155,7 +155,8 @@ class RunFollower:
     Args:
         unpickle: Only after `lock.check_trusted`.
         listener: Hears the effect of each record that is read.
-        every_result: Whether results that `journal.summed_up` takes are read, too.
+        on_skipped: Gets the results that `journal.summed_up` takes, in their places among the effects. Statistics have
+            them already.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class RunFollower:
         path: str | os.PathLike[str],
         unpickle: bool = False,
         listener: Listener | None = None,
-        every_result: bool = False,
+        on_skipped: Callable[[records.Record], object] | None = None,
     ):
         directory = local_path(path)
         if os.path.isfile(directory):
@@ -175,7 +176,7 @@ class RunFollower:
         self.run = Story(directory)
         self._unpickle = unpickle
         self._listener = listener
-        self._every_result = every_result
+        self._on_skipped = on_skipped
         self._last: int | None = None  # the offset of the last applied record
         self._size_bytes = -1
 
@@ -194,10 +195,8 @@ class RunFollower:
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
         listener = self._listener
-        skip = None
-        if before is None and not self._every_result:
-            skip = journal.summed_up(self._journal)
-        found = journal.scan(self._journal, self._unpickle, before or 0, skip)
+        skip = journal.summed_up(self._journal) if before is None else None
+        found = journal.scan(self._journal, self._unpickle, before or 0, skip, self._on_skipped)
 
         def new_records() -> Iterator[records.Record]:
             for offset, record in found:
