@@ -27,7 +27,7 @@ from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
-from minitune.output.trial_output import LargeOutputWarning, TrialOutput
+from minitune.output.trial_output import TrialOutput
 from minitune.resources import GPU
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -186,13 +186,6 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
         progress.append(TrialOutput(reporter, names))
     if reporter is not None:
         progress.append(TrialProgress(reporter))
-    executor = plan.executor
-    if isinstance(executor, str):
-        writes_output = executor != "inline"
-    else:
-        writes_output = executor.isolates
-    if writes_output:
-        progress.append(LargeOutputWarning(names))
     loggers: list[Callback] = []
     if not is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
         from minitune.logger import default_loggers

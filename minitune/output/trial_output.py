@@ -1,13 +1,10 @@
-"""The output files of trials: shown on the driver's console, with a warning about a large one."""
+"""The output files of trials, shown on the driver's console."""
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,32 +17,15 @@ from minitune.experiment.trial import Trial
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
 
-logger = logging.getLogger("minitune")
-
 _SHOWN_BYTES = 1_000_000
 """The largest part of a file that is shown at once. The rest follows at the next look."""
 _LATE_S = 2.0
 """A trial that has ended may still write for this time."""
-LARGE_OUTPUT_BYTES = 200_000_000
-"""A larger output file gets a warning."""
 _LOOK_S = 0.5
 """The shortest pause between two looks for new output."""
-_SIZE_LOOK_S = 10.0
-"""The shortest pause between two looks at the sizes of files, which take a system call each. Not measured."""
 
 
-class _OutputFiles(Callback):
-    """A callback that looks at the output files of trials; `names` are their names in a trial's directory."""
-
-    def __init__(self, names: tuple[str, str]):
-        self._names = tuple(dict.fromkeys(names))
-
-    def _paths(self, trial: Trial) -> Iterable[str]:
-        return map(partial(os.path.join, trial.local_path), self._names)
-
-
-# -- shown -------------------------------------------------------------------------------------------------------------
-class TrialOutput(_OutputFiles):
+class TrialOutput(Callback):
     """Shows the lines that trials have written to stdout and stderr, each with the trial's name.
 
     It reads the files of the output when a trial has reported or ended, and about every second. So a slow console never
@@ -53,7 +33,7 @@ class TrialOutput(_OutputFiles):
     """
 
     def __init__(self, reporter: ProgressReporter | None, names: tuple[str, str]):
-        super().__init__(names)
+        self._names = tuple(dict.fromkeys(names))
         self._call = PluginCaller().call
         console = Console()
         self._say: Callable[[str], None] = lambda text: console.write(f"{text}\n")
@@ -114,6 +94,9 @@ class TrialOutput(_OutputFiles):
             while self._show(trial, at_end=True):
                 pass
 
+    def _paths(self, trial: Trial) -> Iterable[str]:
+        return map(partial(os.path.join, trial.local_path), self._names)
+
     def _show(self, trial: Trial, at_end: bool = False) -> bool:
         """Show the new lines. Return whether there were any."""
         lines: list[str] = []
@@ -140,62 +123,3 @@ class TrialOutput(_OutputFiles):
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
         return shown_lines(data)
-
-
-# -- large -------------------------------------------------------------------------------------------------------------
-class LargeOutputWarning(_OutputFiles):
-    """Warns once in a run when an output file has become large: a trial that prints without end fills the disk.
-
-    A thread looks, and not the driver's loop: a hook for each turn would cost every report, and a trial may print while
-    nothing else happens in the run.
-    """
-
-    def __init__(self, names: tuple[str, str]):
-        super().__init__(names)
-        self._running: dict[str, Trial] = {}
-        self._has_warned = False
-        self._is_over = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """From now on, there may be output."""
-        self._running[trial.trial_id] = trial
-        if self._thread is None:
-            thread = threading.Thread(target=self._watch, name="minitune-large-output", daemon=True)
-            with suppress(RuntimeError):  # the system has no thread left; the next trial tries again
-                thread.start()
-                self._thread = thread
-
-    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has finished."""
-        if self._running.pop(trial.trial_id, None) is not None:
-            self._look(trial)
-
-    on_trial_error = on_trial_complete
-
-    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """All workers are gone."""
-        if self._thread is not None:
-            self._is_over.set()
-            self._thread.join()
-            self._thread = None
-
-    def _watch(self) -> None:
-        while not self._is_over.wait(_SIZE_LOOK_S):
-            for trial in list(self._running.values()):
-                self._look(trial)
-
-    def _look(self, trial: Trial) -> None:
-        for path in self._paths(trial):
-            if self._has_warned:
-                return
-            # Not every executor writes such a file.
-            with suppress(OSError):
-                if os.stat(path).st_size > LARGE_OUTPUT_BYTES:
-                    self._has_warned = True
-                    logger.warning(
-                        "trial %s has printed more than %g MB to %s: large output needs a file of its own",
-                        trial.name,
-                        LARGE_OUTPUT_BYTES / 1_000_000,
-                        path,
-                    )
