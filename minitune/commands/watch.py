@@ -110,25 +110,25 @@ def _show_until_end(follower: RunFollower) -> Standing:
     _, state = read_on(follower)
     run = follower.run
     is_live = state.name == RUNNING_RUN
-    info = RunInfo(run.path, ended_before=len(run.driver.ended_before), time_budget_s=run.driver.time_budget_s)
     reporter = default_reporter()
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.driver.opened_s if is_live else time.time() - run.elapsed_s
     reporter.setup(begin_s, run.total_samples, *run.setup.goal.given)
-    reporter.note_run(info)
+    reporter.note_run(
+        RunInfo(run.path, ended_before=len(run.driver.ended_before), time_budget_s=run.driver.time_budget_s)
+    )
     known = {trial.trial_id: (trial.status, trial.progress.num_reports) for trial in run.trials}
     try:
         # No lock and no signal from the run: the growth of its journal is all that is looked at.
         while state.name == RUNNING_RUN:
             if reporter.should_report(run.trials):
-                reporter.report(run.trials, False, *info.lines(False))
+                reporter.report(run.trials, False)
             time.sleep(_LOOK_S)
             has_new, state = read_on(follower)
             if has_new:
                 _tell_changes(reporter, run.trials, known)
-        reporter.note_run(RunInfo(run.path, ending=early_end(run.trials)))
-        reporter.run_took(run.elapsed_s)
-        reporter.report(run.trials, True, *info.lines(True))
+        reporter.note_run(RunInfo(run.path, ending=early_end(run.trials), took_s=run.elapsed_s))
+        reporter.report(run.trials, True)
     finally:
         reporter.close()
     return state

@@ -141,7 +141,6 @@ class LiveReporter(ProgressReporter):
         self._goal = Goal(self.metric, self.mode)
         self._verbose = 1
         self._prints_errors = True
-        self._raised: Trial | None = None
         self._begin_s = clock.current.monotonic()
         self._console = Console()
         self._screen: Screen | None = None
@@ -151,11 +150,6 @@ class LiveReporter(ProgressReporter):
     def configure(self, *, verbose: int, print_errors: bool) -> None:
         self._verbose = verbose
         self._prints_errors = print_errors
-        self._raised = None
-
-    def failure_is_raised(self, trial: Trial) -> None:
-        """The end leaves the traceback to the exception."""
-        self._raised = trial
 
     def setup(
         self,
@@ -189,7 +183,6 @@ class LiveReporter(ProgressReporter):
 
     def _reset(self) -> None:
         """Forget the previous run. Called by the constructor and by `setup`."""
-        self._took_s: float | None = None
         self._info = RunInfo()
         self._notebook: NotebookCell | None = None
         self._has_begun = False
@@ -210,14 +203,11 @@ class LiveReporter(ProgressReporter):
             self._screen.close(keeps=keeps)
             self._screen = None
 
-    def run_took(self, seconds: float) -> None:
-        self._took_s = seconds
-
     def _elapsed_s(self) -> float:
         """The time since the start of the run; after its end, the time that it took."""
-        if self._took_s is None:
+        if self._info.took_s is None:
             return clock.current.monotonic() - self._begin_s
-        return self._took_s
+        return self._info.took_s
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
         """Show one more metric. The metrics that trials report then get no columns automatically.
@@ -337,7 +327,7 @@ class LiveReporter(ProgressReporter):
             parts.append(trials_table(shown, self._goal, params, columns, self.max_column_length))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += retried_text(trials)
-        parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
+        parts += error_texts(trials, self._info.raised, has_traceback=self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]
 
     def _metric_of(self, columns: Mapping[str, str]) -> str | None:
@@ -494,11 +484,6 @@ class LiveReporter(ProgressReporter):
         self._has_news = True
         if self._shows_trials:
             self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
-
-    def trial_saved(self, trial: Trial, directory: str) -> None:
-        """At level 2: the directory of the checkpoint."""
-        if self._shows_trials:
-            self.say(f"Trial {trial.name} saved a checkpoint: {directory}")
 
     def trial_ended(self, trial: Trial) -> None:
         """At level 2: how the trial has ended. At level 1: the first error of each kind, except a missing metric, which

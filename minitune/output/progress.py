@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from minitune.base import clock
 from minitune.base.plugin_calls import PluginCaller
 from minitune.callback import Callback
-from minitune.checkpoint import Checkpoint
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import interruption
 from minitune.experiment.trial import Trial
@@ -40,11 +39,6 @@ class TrialProgress(Callback):
     ) -> None:
         self._call((self._reporter.trial_result,), trial, trial, result)
 
-    def on_checkpoint(
-        self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
-    ) -> None:
-        self._call((self._reporter.trial_saved,), trial, trial, checkpoint.path)
-
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._call((self._reporter.trial_ended,), trial, trial)
 
@@ -68,6 +62,7 @@ class ProgressDisplay:
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
     _took_s: float | None = None
     _ending: str = ""
+    _raised: Trial | None = None
     _ended_before: int | None = None
 
     def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int, print_errors: bool) -> None:
@@ -100,15 +95,16 @@ class ProgressDisplay:
                 memory(),
                 totals,
                 free,
-                self._call((self.scheduler.debug_string,), None),
                 self.outputs if self.executor.isolates else (),
                 self._ending,
                 getattr(self.executor, "importing", ""),  # not all executors know
                 ended_before=self._ended_before,
                 time_budget_s=self.tune_config.budget_s(),
+                took_s=self._took_s if done else None,
+                raised=self._raised,
             )
             self._call((self.reporter.note_run,), None, info)
-            self._call((self.reporter.report,), None, trials, done, *info.lines(done))
+            self._call((self.reporter.report,), None, trials, done)
 
     def close(self) -> None:
         """Release the terminal; may be repeated."""
@@ -145,9 +141,8 @@ class ProgressDisplay:
             # Python prints the traceback of the exception that follows. The same traceback above it would push the
             # table away.
             follows = interrupted_by is None or (interrupted_by == "SIGINT" and self.raises_after_interrupt)
-            if failed is not None and self.raises and follows:
-                self._call((reporter.failure_is_raised,), None, failed)
-            self._call((reporter.run_took,), None, took_s)
+            if self.raises and follows:
+                self._raised = failed
             self.report(trials, done=True)
             is_cut = bool(self._ending)
             remarks = [*closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)]

@@ -22,38 +22,24 @@ class RunInfo:
     Attributes:
         totals: The resources by name, memory in bytes; empty if unknown.
         ending: Why the run ends early, such as `interrupted by SIGINT`, or empty.
-        time_budget_s: How long the run may take; None for no limit.
+        importing: The library that the first workers import; empty if unknown.
         ended_before: How many trials had ended before this part of the run.
+        time_budget_s: How long the run may take; None for no limit.
+        took_s: How long it took; None before its end.
+        raised: The trial whose failure the driver will raise after the last report, which shows the traceback.
     """
 
     path: str = ""
     memory: tuple[int, int] | None = None
     totals: Mapping[str, float] = field(default_factory=dict)
     free: Mapping[str, float] = field(default_factory=dict)
-    scheduler: str | None = None
     outputs: Sequence[str] = ()
     ending: str = ""
     importing: str = ""
     ended_before: int = 0
     time_budget_s: float | None = None
-
-    def lines(self, done: bool) -> list[str]:
-        """The lines that `ProgressReporter.report` gets as `sys_info`; `done` is whether the run is over."""
-        lines = []
-        if self.memory is not None:
-            lines = [f"Memory usage on this node: {self._memory_text(self.memory)}"]
-        if self.scheduler is not None:
-            lines.append(self.scheduler)
-        if self.totals:
-            # CPUs and GPUs come first, also if there are none.
-            names = dict.fromkeys(("CPU", "GPU", *self.totals))
-            lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
-        lines.append(f"Result logdir: {self.path}")
-        if self.ending and done:
-            lines.append(f"Ended early: {self.ending}")
-        elif self.ending:
-            lines.append(f"Ending: {self.ending}")
-        return lines
+    took_s: float | None = None
+    raised: Trial | None = None
 
     def used(self) -> list[str]:
         """The resources as short texts, such as `2/4 CPUs`."""
@@ -114,10 +100,10 @@ class ProgressReporter:
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
     def note_run(self, info: RunInfo) -> None:
-        """Receive the state of the machine and the run as data. Called before each `report`."""
+        """Receive the state of the machine and the run. Called before each `report`."""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show the state of the run. `sys_info` are lines on the machine and the run, from `RunInfo.lines`."""
+        """Show the state of the run. There is no `sys_info`, which Ray Tune has; `note_run` gets the same as data."""
         raise NotImplementedError(f"{type(self).__name__} has to define report(trials, done, *sys_info)")
 
     def seconds_left(self) -> float | None:
@@ -133,14 +119,5 @@ class ProgressReporter:
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """The trial has reported; `result` is nested."""
 
-    def trial_saved(self, trial: Trial, directory: str) -> None:
-        """The trial has saved a checkpoint in `directory`."""
-
     def trial_ended(self, trial: Trial) -> None:
         """The trial has finished or failed."""
-
-    def run_took(self, seconds: float) -> None:
-        """The run is over, and took this time. One more report follows."""
-
-    def failure_is_raised(self, trial: Trial) -> None:
-        """After the last report, the driver will raise this trial's failure, which shows the traceback."""

@@ -69,7 +69,6 @@ HOOKS = [
     ("scheduler", "on_trial_complete"),
     ("scheduler", "choose_trial_to_run"),
     ("scheduler", "save"),
-    ("scheduler", "debug_string"),
     ("search_alg", "suggest"),
     ("search_alg", "on_trial_complete"),
     ("search_alg", "save"),

@@ -127,7 +127,6 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys):
         trial, broken = finished(4, 1.0, acc=2.0), failed(5, text="broken\nbadly")
         reporter.trial_started(trial)
         reporter.trial_result(trial, trial.last_result)
-        reporter.trial_saved(trial, "/results/checkpoint_000001")
         reporter.trial_ended(trial)
         reporter.trial_ended(broken)
         lines = capsys.readouterr().out.splitlines()
@@ -135,7 +134,6 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys):
     assert lines == [
         "Trial train_t0004 started: lr=0.4",
         "Trial train_t0004 iteration 3: loss=1, acc=2, total time 1.23457 s",
-        "Trial train_t0004 saved a checkpoint: /results/checkpoint_000001",
         "Trial train_t0004 ended after 3 iterations: loss=1, acc=2, total time 1.23457 s",
         f"Trial train_t0005 failed: broken ({broken.error_file})",
     ]
@@ -289,9 +287,6 @@ def test_a_reporter_must_say_when_and_what_it_reports_and_may_leave_the_rest():
         reporter.say("a"),
         reporter.trial_started(trial),
         reporter.trial_result(trial, {}),
-        reporter.trial_saved(trial, "/a"),
         reporter.trial_ended(trial),
-        reporter.run_took(1.0),
-        reporter.failure_is_raised(trial),
     ):
         assert told is None
