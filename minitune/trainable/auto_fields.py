@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitune.base import clock
 from minitune.base.numbers import finite_number
@@ -33,9 +33,6 @@ from minitune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
 )
-
-if TYPE_CHECKING:
-    pass
 
 # The name of this machine from the kernel, without a name service. Windows lacks it, but must be able to import this.
 _HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""

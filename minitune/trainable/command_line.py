@@ -38,8 +38,6 @@ OF_THE_TRIAL = ("trial_dir", "seed")
 """Names that every command line may use: the trial's directory, and its seed. Parameters come first."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
-_NO_COLON = re.compile(rf"(?<!\{{)\{{\s*(?:(?P<name>{_NAME})\s*=\s*)?(?P<domain>{'|'.join(DOMAINS)})\(")
-"""What people write who have forgotten the colon."""
 _SHELL = ("sh", "-c")
 _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser raises for a text that is no expression."""
@@ -172,7 +170,7 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
     position = 0
     while found := _IN_BRACES.search(word, position):
         if found.start() > position:
-            yield _plain(word[position : found.start()]), None
+            yield word[position : found.start()], None
         position = found.end()
         if found["plain"]:
             yield f"{{{found['plain']}}}", None
@@ -186,19 +184,7 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
             yield ParameterSlot(found["name"]), read_domain(text, found["name"])
             position = end + 1
     if position < len(word) or not word:
-        yield _plain(word[position:]), None
-
-
-def _plain(text: str) -> str:
-    """Refuse a domain in braces that lacks its name or its colon: as plain text it would reach the program."""
-    found = _NO_COLON.search(text)
-    if found is not None:
-        name = found["name"] or "NAME"
-        raise ValueError(
-            f"{text[found.start() :]!r} is no parameter: write {{{name}: {found['domain']}(...)}}, with the "
-            "parameter's name and a colon before its domain"
-        )
-    return text
+        yield word[position:], None
 
 
 def _end_of_domain(word: str, start: int) -> int:

@@ -29,7 +29,6 @@ from minitune.base.numbers import as_objective
 from minitune.error import STOP_SWALLOWED, TrialStopped
 from minitune.result import DEFAULT_METRIC, Report
 from minitune.trainable.session import Session
-from minitune.trainable.trainable import way_out
 
 logger = logging.getLogger("minitune")
 
@@ -191,7 +190,7 @@ class FunctionRunner:
         except ValueError:
             raise ValueError(
                 f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
-                f"{type(value).__name__}: {value!r:.200}{_source_of(self._function)}{way_out(value)}"
+                f"{type(value).__name__}: {value!r:.200}{_source_of(self._function)}"
             ) from None
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitune.base.files import discard_tree
 from minitune.base.forks import Origin
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
@@ -42,6 +41,8 @@ from minitune.trainable.metric_checks import checked_metrics
 
 logger = logging.getLogger("minitune")
 
+_OF_RAY_TRAIN = frozenset({"checkpoint_dir_name", "checkpoint_upload_mode", "delete_local_checkpoint_after_upload"})
+"""Arguments of `ray.train.report` about the way of a checkpoint to its storage."""
 _Made = tuple[Report, Callable[[], object]]
 HandOver = Callable[[Callable[[], _Made]], None]
 """Hands a report to the driver and blocks until the next one is asked for. Its argument makes the report and a commit
@@ -321,15 +322,9 @@ def report(metrics: dict[str, Any] | None = None, checkpoint: Checkpoint | None 
         ValueError: If a metric is a torch tensor, or the report is too large.
         TrialStopped: If the trial must stop. Do not catch this exception, so that the trial can end.
     """
-    if "checkpoint_dir_name" in legacy:
-        del legacy["checkpoint_dir_name"]
-        warn_once("report(checkpoint_dir_name=...) is ignored: checkpoints are numbered")
-    # Of Ray Train: when it copies a checkpoint, and whether it then removes the user's directory. Here the copy is
-    # complete when the report returns.
-    mode = legacy.pop("checkpoint_upload_mode", None)
-    removes = legacy.pop("delete_local_checkpoint_after_upload", None)
-    if removes is None:
-        removes = getattr(mode, "name", "") == "ASYNC"
+    for name in _OF_RAY_TRAIN.intersection(legacy):
+        del legacy[name]
+        warn_once(f"report({name}=...) is ignored: checkpoints are numbered, and copied before report() returns")
     if legacy:
         if metrics is not None:
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
@@ -337,8 +332,6 @@ def report(metrics: dict[str, Any] | None = None, checkpoint: Checkpoint | None 
         metrics = legacy
     # For None, where metrics are needed, there is an error with a helpful text.
     _session_or_stand_in().report(metrics, checkpoint)  # type: ignore[arg-type]
-    if removes and checkpoint is not None:
-        discard_tree(checkpoint.path)
 
 
 def get_checkpoint() -> Checkpoint | None:

@@ -10,35 +10,27 @@ import copy
 import functools
 import inspect
 import json
-import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitune.base import clock, files
+from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.numbers import as_number
 from minitune.base.text import warn_once
-from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
+from minitune.checkpoint import Checkpoint, directory_name, read_dict, require_directory, write_dict
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.auto_fields import AutoFields
 
-if TYPE_CHECKING:
-    pass
-
-logger = logging.getLogger("minitune")
-
 # If `save_checkpoint` has returned the path of a file in the checkpoint, this file has its name.
 _RETURNED_FILE = ".returned_path"
 # The file with iteration and totals, in a checkpoint that was saved without a driver.
 _STATE_FILE = ".trainable_state.json"
-# A `setup` that takes longer than this leads to a warning.
-_SLOW_SETUP_S = 10.0
 # Name and id of a trainable outside of trials.
 _OUTSIDE = "default"
 
@@ -85,15 +77,7 @@ class Trainable:
         self._tune_own_directory: str | None = None
         self._tune_fields = self._tune_new_fields()
         # Users may change the copy. The original goes into each result.
-        began_s = clock.current.monotonic()
         self.setup(copy.deepcopy(self.config))
-        spent_s = clock.current.monotonic() - began_s
-        if spent_s > _SLOW_SETUP_S:
-            logger.warning(
-                "setup of %s took %.1f s; with reuse_actors=True and reset_config() it is done once per worker",
-                type(self).__name__,
-                spent_s,
-            )
 
     def _tune_new_fields(self) -> AutoFields:
         return AutoFields(self.trial_id, self.config)
@@ -167,7 +151,7 @@ class Trainable:
         if not isinstance(metrics, dict):
             raise TypeError(
                 f"step() of {type(self).__name__} must return a dict of metrics, but returned "
-                f"{type(metrics).__name__}: {metrics!r:.200}{way_out(metrics)}"
+                f"{type(metrics).__name__}: {metrics!r:.200}"
             )
         result = self._tune_fields.fill(metrics)
         self._tune_last_result = result
@@ -262,10 +246,6 @@ class Trainable:
         """Release the object's resources: calls `cleanup`."""
         self.cleanup()
 
-    export_model = Gone("write the model in save_checkpoint(), and read it from Result.checkpoint")
-    train_buffered = Gone("call train() in a loop")
-    resource_help = Gone("describe the resources in the docstring of the class")
-
     # -- read by users ---------------------------------------------------------------------------------------------
 
     @property
@@ -300,17 +280,6 @@ class Trainable:
         if self._tune_info is None:
             return _OUTSIDE
         return self._tune_info.name
-
-    @property
-    def experiment_id(self) -> str:
-        """An older attribute of Ray Tune: an id of 32 hex digits, the same one in each attempt of a trial."""
-        import hashlib
-
-        if self._tune_info is None:
-            source = f"{os.getpid()} {id(self)}"
-        else:
-            source = self._tune_info.directory
-        return hashlib.md5(source.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
 
     @property
     def trial_resources(self) -> Resources | None:
@@ -442,18 +411,3 @@ def refuse_async(function: Any, name: str) -> None:
             f"{name} is an async function, which a trial does not await: make it a plain function, and run the "
             "asynchronous part inside it with asyncio.run(...)"
         )
-
-
-def way_out(value: Any) -> str:
-    """Advice for a return value that has not run, such as a coroutine; else empty.
-
-    A coroutine is closed, so that Python does not warn, too.
-    """
-    if isinstance(value, Coroutine):
-        value.close()
-        return "; it has not run: return asyncio.run(...) of it in a plain function"
-    if isinstance(value, AsyncGenerator):
-        return "; it has not run: consume it by an async function that reports, and call that with asyncio.run(...)"
-    if isinstance(value, Generator):
-        return "; return the metrics of one step, or yield the metrics of each step from a trainable function"
-    return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections.abc import Mapping
@@ -111,7 +110,7 @@ class ClassActor:
         self._enter(info, allocation)
         with self._session.bound(), building_for(info):
             self._session.seed_generators(iteration=0)
-            self._trainable: Trainable = kind(config=info.config, **_storage_argument(kind))
+            self._trainable: Trainable = kind(config=info.config)
         if not hasattr(self._trainable, "trial_resources"):
             raise TypeError(
                 f"__init__() of {kind.__name__} must call super().__init__(config), but it does not; call it, or "
@@ -191,13 +190,3 @@ def _write_parameters(info: TrialInfo) -> None:
         if refused is not None:
             raise refused from error
         logger.warning("the configuration of trial %s could not be written: %s", info.name, error)
-
-
-def _storage_argument(kind: type[Trainable]) -> dict[str, None]:
-    """Return the argument `storage` if a user's constructor requires it, as Ray Tune passes it."""
-    if kind.__init__ is Trainable.__init__:  # the usual case; reading the signature takes a millisecond
-        return {}
-    parameter = inspect.signature(kind).parameters.get("storage")
-    if parameter is not None and parameter.default is parameter.empty:
-        return {"storage": None}
-    return {}

@@ -122,8 +122,6 @@ def test_a_value_with_a_whole_step_has_no_point(run):
         (f"{{x: {'-' * 50_000}1}}", "expected a domain such as"),
         ("{x}", "parameter x has no domain"),
         ("{x: uniform(0, 1)} {x: uniform(0, 1)}", "two domains"),
-        ("{uniform(0, 1)}", "write {NAME: uniform(...)}"),
-        ("--lr={lr=uniform(0, 1)}", "write {lr: uniform(...)}"),
     ],
 )
 def test_a_bad_parameter_is_refused_at_once(run, word, message, tmp_path):

@@ -284,26 +284,6 @@ def test_a_scheduler_with_a_metric_alone_maximises_it(caplog, monkeypatch):
         tune.run(train, config={"x": 1}, scheduler=tune.ASHAScheduler(), metric="reward", verbose=0)
 
 
-def test_a_trainable_has_an_experiment_id(tmp_path):
-    class Named(tune.Trainable):
-        def setup(self, config):
-            self.id_at_setup = self.experiment_id
-
-        def step(self):
-            if self.config["flag"].exists():
-                return {"n": 1, "id": self.experiment_id, "at_setup": self.id_at_setup, "done": True}
-            self.config["flag"].write_text(self.experiment_id)
-            raise RuntimeError("the first attempt fails here")
-
-    flag = tmp_path / "flag"
-    result = run(Named, config={"flag": flag}, max_failures=1).trials[0].last_result
-    assert result["id"] == result["at_setup"] == flag.read_text()
-    assert len(bytes.fromhex(result["id"])) == 16
-    first = Named()
-    second = Named()
-    assert first.experiment_id == first.experiment_id != second.experiment_id
-
-
 def test_an_analysis_tells_the_times_and_the_state_of_a_run():
     began_s = time.time()
     analysis = run(steps_until, max_failures=1)

@@ -246,32 +246,10 @@ def test_the_new_config_is_in_force_when_reset_config_is_called():
     assert looking.config == {"start": 5}
 
 
-def test_a_slow_setup_is_worth_a_warning(caplog):
-    virtual = clock.VirtualClock()
-    slow = type("Slow", (Plain,), {"setup": lambda self, config: virtual.sleep(config["s"])})
-    with clock.use(virtual):
-        slow(config={"s": 10.0})
-        assert not caplog.records
-        slow(config={"s": 11.0})
-    assert "setup of Slow took 11.0 s" in caplog.text
-
-
-@pytest.mark.parametrize("name", ["export_model", "train_buffered", "resource_help"])
-def test_a_removed_method_names_its_replacement(name):
-    for holder in (Plain(), Plain):
-        with pytest.raises(AttributeError, match=rf"Plain\.{name} is gone: "):
-            getattr(holder, name)
-
-
 def test_the_same_dict_may_be_returned_every_time(driver):
     same = {"x": 0, "nested": {"y": 0}}
     actor = driver.start(stepping(lambda self: same.update(x=same["x"] + 1) or same))
     assert [pull(actor).metrics[key] for key in ("x", "training_iteration", "x")] == [1, 2, 3]
-
-
-class Stored(Plain):
-    def __init__(self, config, storage):
-        super().__init__(config, storage=storage)
 
 
 class Passing(Plain):
@@ -290,7 +268,7 @@ class Bare(Plain):
         super().__init__(config)
 
 
-@pytest.mark.parametrize("kind", [Stored, Passing, Old, Bare])
+@pytest.mark.parametrize("kind", [Passing, Old, Bare])
 def test_a_class_may_have_a_constructor_of_the_users(driver, kind):
     metrics = pull(driver.start(kind)).metrics
     assert (metrics["x"], metrics["trial_id"]) == (1, "t_00000")

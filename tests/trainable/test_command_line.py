@@ -96,8 +96,6 @@ def test_a_value_with_a_whole_step_is_whole():
         (["{rates}{rate}"], {"rate": 1}, r"parameter rates has no domain \(did you mean 'rate'\?\)"),
         (["{seet}"], {}, r"parameter seet has no domain \(did you mean 'seed'\?\)"),
         (["{lr: uniform(0, 1)"], {}, "the brace is not closed"),
-        (["{uniform(0, 1)}"], {}, "write {NAME: uniform"),
-        (["{lr=uniform(0, 1)}"], {}, "write {lr: uniform"),
     ],
 )
 def test_a_command_that_cannot_be_read_is_refused(words, params, message):

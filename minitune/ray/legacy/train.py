@@ -10,11 +10,7 @@ WorkerGroupError = ControllerError = TrainingFailedError
 
 
 class CheckpointUploadMode(Enum):
-    """When Ray Train copies a checkpoint. In each mode, `report` returns when this package has copied it.
-
-    With `ASYNC`, the directory of the checkpoint is removed after that, unless
-    `report(delete_local_checkpoint_after_upload=False)` says otherwise.
-    """
+    """When Ray Train copies a checkpoint. In each mode, `report` returns when this package has copied it."""
 
     ASYNC = "ASYNC"
     SYNC = "SYNC"
