@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
-from minitune.analysis.result_rows import ResultRow, import_pandas, logged_rows, read_params, result_rows
+from minitune.analysis.result_rows import ResultRow, import_pandas, result_rows
 from minitune.analysis.run_results import last_result_of
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.base.text import plain_numbers
-from minitune.checkpoint import Checkpoint, number_of_directory
+from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
-from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import Confirmation, Goal, best_checkpoint, check_mode, confirmations, score
+from minitune.experiment.goal import Confirmation, best_checkpoint, check_mode, confirmations, score
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.record.layout import last_error_text
-from minitune.result import (
-    AUTO_RESULT_KEYS,
-    CHECKPOINT_DIR_NAME,
-    CONFIG,
-    DONE,
-    EXPERIMENT_TAG,
-    TRAINING_ITERATION,
-    TRIAL_ID,
-    flatten,
-    own_metrics,
-)
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +29,6 @@ if TYPE_CHECKING:
     from minitune.search.estimate import Estimate
     from minitune.view.importances import Importances
     from minitune.visualization.plots import Plot
-
-logger = logging.getLogger("minitune")
 
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
 """Keys that the text of a `Result` leaves out."""
@@ -122,17 +107,15 @@ class Result:
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:
-        """Read the result of a trial from its directory. Blocks while it reads. Unpickles nothing.
-
-        Inside the run's directory, all comes from the run's journal. Elsewhere, the metrics come from `result.json`,
-        else from `progress.csv`, and an `error.txt` says that the trial has failed.
+        """Read the result of a trial from the journal of its run. Blocks while it reads. Unpickles nothing.
 
         Args:
-            path: The trial's directory.
+            path: The trial's directory, inside that of its run.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
 
         Raises:
-            RuntimeError: If there is no directory, or no results.
+            RuntimeError: If it is no directory of a trial, or no longer inside of its run.
+            TuneError: If the journal is damaged.
             ValueError: If a file system is given.
         """
         from minitune.record.reading import read_run
@@ -142,35 +125,16 @@ class Result:
         if not os.path.isdir(directory):
             raise RuntimeError(f"a trial's directory must exist, but {directory} does not")
         run_path, name = os.path.split(directory)
-        trial: Trial | None = None
         try:
-            # The journal knows which checkpoints are complete. In the directory, a half one looks like a whole one.
             trial = next((each for each in read_run(run_path).trials if each.custom_dirname == name), None)
         except FileNotFoundError:
-            pass
-        except TuneError as damage:
-            logger.warning("%s is read without the journal of its run: %s", directory, damage)
+            trial = None
         if trial is None:
-            return cls._of_files(directory)
+            raise RuntimeError(
+                f"a trial's directory must be inside that of its run, but {run_path} has no record of {name}; the "
+                "reports of a trial are also in its result.json"
+            )
         return cls.of(trial, CheckpointConfig())
-
-    @classmethod
-    def _of_files(cls, directory: str) -> Result:
-        """The result of a trial whose directory is outside of its run, or whose journal is damaged."""
-        rows = logged_rows(directory)
-        if rows is None:
-            raise RuntimeError(f"{directory} is not a trial's directory: it has neither result.json nor progress.csv")
-        metrics = rows[-1] if rows else {}
-        text = last_error_text(directory)
-        error = None
-        if text:
-            error = trial_error_of_text(text)
-        kept = _logged_checkpoints(directory, rows)
-        checkpoint = None
-        if kept:
-            checkpoint = kept[-1][0]
-        config = metrics.get(CONFIG) or read_params(directory)
-        return cls(metrics, checkpoint, error, directory, best_checkpoints=kept, config=config)
 
     @property
     def log_dir(self) -> Path:
@@ -178,11 +142,6 @@ class Result:
         from pathlib import Path
 
         return Path(self.path)
-
-    @property
-    def filesystem(self) -> NoReturn:
-        """Raises an error: results are on the local file system."""
-        raise AttributeError("a Result has no filesystem: its files are local, below result.path")
 
     @cached_property
     def metrics_dataframe(self) -> pandas.DataFrame:
@@ -206,7 +165,7 @@ class Result:
     def get_rows(self) -> list[ResultRow]:
         """All reports of the trial, flattened, including those of failed attempts. Needs no pandas.
 
-        They come from the run's journal; elsewhere from `result.json`, else from `progress.csv`.
+        They come from the run's journal; a copy of the trial's directory elsewhere has none.
         """
         return result_rows(self.path)
 
@@ -241,23 +200,10 @@ class Result:
             checkpoint = f"checkpoint={self.checkpoint!r}, "
         return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 
-    def _repr_html_(self) -> str:
-        from minitune.base.table import as_html, facts, short_repr
-
-        # Times, hosts and process ids say nothing in a notebook.
-        own = own_metrics(self.metrics)
-        own |= {key: self.metrics[key] for key in (TRIAL_ID, TRAINING_ITERATION) if key in self.metrics}
-        parts = facts("metric", flatten(own)) + facts("parameter", flatten(self.config))
-        if self.checkpoint is not None:
-            parts.append(f"Checkpoint: {self.checkpoint.path}")
-        if self.error is not None:
-            failure = self.error.summary() if isinstance(self.error, TrialError) else short_repr(self.error)
-            parts.append(f"Failed: {failure}")
-        return as_html([*parts, f"Directory: {self.path}"])
-
 
 _IN_RESULT = {
     "checkpoints": "best_checkpoints",
+    "filesystem": "path",
     "hyperparameters": "config",
     "metric": "metrics",
     "params": "config",
@@ -275,6 +221,7 @@ _IN_GRID = {
     "best_trial": _BEST,
     "best_value": f"{_BEST}.metrics[NAME]",
     "dataframe": "get_dataframe()",
+    "filesystem": "experiment_path",
     "get_best_checkpoint": f"{_BEST}.checkpoint",
     "get_best_config": f"{_BEST}.config",
     "get_best_trial": _BEST,
@@ -283,20 +230,6 @@ _IN_GRID = {
     "trials": "list(grid)",
 }
 """Names that other classes and libraries have, and what to write here."""
-
-
-class _Front(list[Result]):
-    """A Pareto front, which a notebook shows as a table."""
-
-    def __init__(self, results: Sequence[Result], trials: Sequence[Trial], goal: Goal):
-        super().__init__(results)
-        self._trials = trials
-        self._goal = goal
-
-    def _repr_html_(self) -> str:
-        from minitune.view.summary import front_html
-
-        return front_html(self._trials, self._goal)
 
 
 class ResultGrid(Sequence[Result]):
@@ -362,11 +295,6 @@ class ResultGrid(Sequence[Result]):
         None without a record.
         """
         return self._run.seed
-
-    @property
-    def filesystem(self) -> NoReturn:
-        """Raises an error: results are on the local file system."""
-        raise AttributeError("a ResultGrid has no filesystem: its files are local, below grid.experiment_path")
 
     @property
     def errors(self) -> list[Exception]:
@@ -488,9 +416,7 @@ class ResultGrid(Sequence[Result]):
                 them an objective.
         """
         front = {trial.trial_id for trial in self._run.front(metric, mode)}
-        results = [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
-        trials = [trial for trial in self._run.trials if trial.trial_id in front]
-        return _Front(results, trials, self._run.goal if metric is None else Goal.of(metric, mode))
+        return [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run to one HTML file: plots, importances, errors, a table of all trials. An existing
@@ -557,12 +483,3 @@ class ResultGrid(Sequence[Result]):
             ValueError: See `get_rows`.
         """
         return self._run.dataframe(filter_metric, filter_mode)
-
-
-def _logged_checkpoints(directory: str, rows: list[ResultRow]) -> KeptCheckpoints:
-    """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
-    metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
-    names = [entry.name for entry in os.scandir(directory) if entry.is_dir()]
-    numbers = [(number_of_directory(name), name) for name in names]
-    found = sorted((number, name) for number, name in numbers if number is not None)
-    return [(Checkpoint(os.path.join(directory, name)), metrics.get(name, {})) for _, name in found]

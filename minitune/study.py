@@ -10,7 +10,6 @@ from minitune.base.calls import explains_calls
 from minitune.base.checks import check_num_samples, is_whole, require, require_flag, shown
 from minitune.base.numbers import as_objective, known_number, no_number
 from minitune.base.seeds import component_seed, draw_global_seed
-from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, left_out_line
 from minitune.experiment.goal import check_objectives, check_several, non_dominated
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
@@ -22,9 +21,6 @@ from minitune.search.searcher import Metric, Searcher, call_set_search_propertie
 from minitune.space.distributions import own_space
 from minitune.space.parameters import config_key
 from minitune.space.tree import copy_tree
-
-_SHOWN = {DEFAULT_METRIC: "value"}
-"""The name of a metric for people, where it is another one."""
 
 
 @dataclass(frozen=True)
@@ -201,22 +197,6 @@ class Study:
             ValueError: If there is no mode.
         """
         return non_dominated(self._scored())
-
-    def _repr_html_(self) -> str:
-        failed = sum(one.has_failed for one in self._history)
-        parts: list[Part] = [f"{len(self._history)} told, {failed} failed, {len(self._open)} open"]
-        shown = self._history
-        if isinstance(self._mode, str):
-            scored = sorted(self._scored(), key=lambda found: found[0], reverse=True)
-            shown = [*(one for _, one in scored), *(one for one in shown if one.has_failed)]
-        rows = [{**one.metrics, **flatten(one.config)} for one in shown[:MAX_ROWS]]
-        if rows:
-            # Conditional parameters are not in every row.
-            names = dict.fromkeys(name for row in rows for name in row)
-            columns = [Column(_SHOWN.get(name, name), [row.get(name) for row in rows]) for name in names]
-            parts.append(Table(columns))
-        parts += left_out_line(len(self._history) - len(rows), "history has all")
-        return as_html(parts)
 
     # -- within --------------------------------------------------------------------------------------------------------
 

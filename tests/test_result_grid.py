@@ -1,7 +1,6 @@
 """ResultGrid and Result."""
 
 import json
-import logging
 import math
 import shutil
 from pathlib import Path
@@ -20,6 +19,7 @@ from minitune import (
     report,
     with_resources,
 )
+from minitune.error import JournalCorruptError
 from minitune.experiment.decision import Decision
 
 
@@ -43,22 +43,18 @@ def test_trials_of_a_grid_can_be_grouped(grid):
 
 
 def test_the_file_system_of_a_result_is_local(grid):
-    for thing in (grid, grid[0]):
-        with pytest.raises(AttributeError, match="local"):
+    for thing, place in ((grid, "experiment_path"), (grid[0], "path")):
+        with pytest.raises(AttributeError, match=f"filesystem.*{place}"):
             _ = thing.filesystem
 
 
 def test_values_that_are_not_finite_count_only_if_asked_for(grid):
     assert grid.get_best_result().config["i"] == 0
     assert grid.get_best_result(filter_nan_and_inf=False).config["i"] == 2
-
-
-def test_a_nan_that_comes_first_is_beaten_by_nothing():
-    values = {0: math.nan, 1: 1.0}
-    grid = fit(lambda config: {"loss": values[config["i"]]}, {"i": {"grid_search": [0, 1]}})
-
-    assert grid.get_best_result("loss", "min", filter_nan_and_inf=False).config["i"] == 0
-    assert grid.get_best_result("loss", "min").config["i"] == 1
+    values = [math.nan, 1.0]
+    first = fit(lambda config: {"loss": values[config["i"]]}, {"i": grid_search([0, 1])}, name="nan comes first")
+    for filters, best in ((False, 0), (True, 1)):
+        assert first.get_best_result("loss", "min", filter_nan_and_inf=filters).config["i"] == best
 
 
 def test_an_unreported_metric_is_refused_with_some_of_the_reported_ones():
@@ -242,28 +238,6 @@ def test_the_text_of_a_result_has_no_automatic_keys():
     )
 
 
-def test_checkpoints_of_a_directory_are_ordered_by_number_with_the_metrics_that_are_known(tmp_path):
-    names = ["checkpoint_000010", "checkpoint_000002", "checkpoint_1000000", "checkpoint_12", "checkpoint_000003x"]
-    for name in names:
-        (tmp_path / name).mkdir()
-    (tmp_path / "checkpoint_000001").touch()
-    rows = [{"loss": 1, "checkpoint_dir_name": "checkpoint_000002"}, {"loss": 2, "checkpoint_dir_name": None}]
-    (tmp_path / "result.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (tmp_path / "params.json").write_text('{"x": 1}')
-    result = Result.from_path(tmp_path)
-    assert [(Path(checkpoint.path).name, metrics.get("loss")) for checkpoint, metrics in result.best_checkpoints] == [
-        ("checkpoint_000002", 1),
-        ("checkpoint_000010", None),
-        ("checkpoint_1000000", None),
-    ]
-    assert result.checkpoint == Checkpoint(tmp_path / "checkpoint_1000000")
-    assert (result.metrics["loss"], result.config, result.error) == (2, {"x": 1}, None)
-    (tmp_path / "result.json").write_text("")
-    (tmp_path / "error.txt").write_text("Failure # 1 (occurred at noon)\nValueError: no\n")
-    empty = Result.from_path(tmp_path)
-    assert (empty.metrics, empty.config, str(empty.error)) == ({}, {"x": 1}, "ValueError: no")
-
-
 def test_a_grid_counts_trials_by_their_ends(grid):
     assert (len(grid), grid.num_errors, grid.num_terminated, grid.num_not_started) == (3, 1, 2, 0)
     assert [str(error) for error in grid.errors] == [str(grid[2].error)]
@@ -311,7 +285,6 @@ def writing_files_of_its_own(config):
     for step in range(2):
         report({"loss": config["i"] + step})
     (directory / "result.json").write_text(json.dumps({"mine": 1, "loss": -7, "config": {"i": 9}}) + "\n")
-    (directory / "progress.csv").write_text("mine,loss\n1,-7\n")
     if config["i"] == 1:
         raise ValueError("at the end")
 
@@ -384,21 +357,10 @@ def test_an_array_is_a_list_in_the_last_row_alone_too():
 
 def test_a_line_of_the_file_counts_only_if_it_is_the_same_report():
     (result,) = fit(lambda config: {"odd": Odd()}, {})
-    Path(result.path, "result.json").write_text(json.dumps({"odd": "mine", "training_iteration": 1}) + "\n")
-    (row,) = result.get_rows()
-    assert row["odd"] == "as text"
-
-
-def test_a_damaged_journal_leaves_the_files(grid, caplog):
-    rows = grid[0].get_rows()
-    journal = Path(grid.experiment_path, "journal")
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([lines[0], b"damaged\n", *lines[2:]]))
-    with caplog.at_level(logging.WARNING, "minitune"):
-        assert grid[0].get_rows() == rows
-        assert Result.from_path(grid[0].path).metrics["loss"] == 2.0
-        assert [row["eval/step"] for row in grid.get_rows()] == [2, 2, 1]
-    assert "without the journal of its run" in caplog.text
+    for line in ({"odd": "mine", "training_iteration": 1}, [], "no JSON"):
+        Path(result.path, "result.json").write_text(line if isinstance(line, str) else json.dumps(line))
+        (row,) = result.get_rows()
+        assert row["odd"] == "as text"
 
 
 # -- from_path --------------------------------------------------------------------------------------------------------
@@ -420,52 +382,17 @@ def test_a_result_can_be_read_from_its_directory(grid):
     assert Result.from_path(grid[0].path).error is None
 
 
-@pytest.mark.usefixtures("forbid_unpickling")
-def test_a_trial_directory_that_was_taken_out_of_its_run(grid, tmp_path):
-    results = []
-    for i in range(3):
-        shutil.copytree(grid[i].path, tmp_path / f"copy{i}")
-        results.append(Result.from_path(str(tmp_path / f"copy{i}")))
-
-    assert [metrics["loss"] for _, metrics in results[0].best_checkpoints] == [3.0, 1.0, 2.0]
-    assert results[0].checkpoint == Checkpoint(tmp_path / "copy0" / "checkpoint_000002")
-    assert results[0].config == grid[0].config
-    assert results[0].error is None
-    assert "two is too many" in str(results[2].error)
-
-
-def alone(result, directory):
-    """The trial's directory, taken out of its run."""
-    return Path(shutil.copytree(result.path, directory / Path(result.path).name))
-
-
-def test_a_torn_line_is_left_out(grid, tmp_path, caplog):
-    path = alone(grid[0], tmp_path) / "result.json"
-    path.write_text(path.read_text()[:-20])
-    with caplog.at_level(logging.WARNING, "minitune"):
-        assert Result.from_path(path.parent).metrics["loss"] == 1.0
-    assert f"line 3 of {path} is torn" in caplog.text
-
-
-def test_a_byte_that_is_no_text_does_not_hide_the_reports(tmp_path):
-    (tmp_path / "result.json").write_bytes(b'{"loss": 1, "note": "\xff"}\n{"loss": 2}\n')
-    first, last = Result.from_path(tmp_path).get_rows()
-    assert (first["loss"], first["note"], last["loss"]) == (1, "\ufffd", 2)
-
-
-def test_the_table_stands_in_for_missing_lines(grid, tmp_path):
-    copies = [alone(result, tmp_path) for result in grid]
-    for copy in copies:
-        (copy / "result.json").unlink()
-    read = [Result.from_path(copy) for copy in copies]
-
-    assert read[0].metrics["loss"] == 2.0
-    assert read[0].metrics["eval/step"] == 2
-    assert read[0].metrics["done"] is False
-    assert read[0].metrics["trial_id"] == grid[0].metrics["trial_id"]
-    assert math.isnan(read[1].metrics["loss"])
-    assert read[2].metrics["loss"] == -math.inf
-    assert [result.config for result in read] == [result.config for result in grid]
+def test_a_directory_without_a_record_of_its_run_is_no_result(grid, tmp_path):
+    copied = shutil.copytree(grid[0].path, tmp_path / Path(grid[0].path).name)
+    for path in (copied, Path(grid.experiment_path), Path(shutil.copytree(copied, f"{grid[0].path}_copy"))):
+        with pytest.raises(RuntimeError, match=r"must be inside that of its run, but .* result\.json"):
+            Result.from_path(path)
+    journal = Path(grid.experiment_path, "journal")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"damaged\n", *lines[2:]]))
+    for read in (grid[0].get_rows, lambda: Result.from_path(grid[0].path)):
+        with pytest.raises(JournalCorruptError, match="bad line at byte"):
+            read()
 
 
 def test_a_metric_that_is_nan_all_the_time_is_none_nowhere():

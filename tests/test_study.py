@@ -107,21 +107,6 @@ def test_a_failed_configuration_has_no_value_not_even_zero(value):
     assert one.open == [config]
 
 
-def test_a_study_is_shown_as_a_table_with_the_best_first():
-    one = Study({"x": tune.grid_search([1, 2, 3, 4])}, metric="loss", mode="max", num_samples=1)
-    for value in (5, 9, 7):
-        one.tell(one.ask(), value)
-    one.tell(one.ask(), error=True)
-    html = one._repr_html_()
-    assert "4 told, 1 failed, 0 open" in html
-    assert html.index(">9<") < html.index(">7<") < html.index(">5<")
-    told_of_no_best = Study({"x": tune.grid_search([1, 2])}, num_samples=1)
-    for value in (1, 2):
-        told_of_no_best.tell(told_of_no_best.ask(), value)
-    html = told_of_no_best._repr_html_()
-    assert html.index(">1<") < html.index(">2<"), "without a mode, in their order"
-
-
 def test_lists_of_a_study_are_the_callers_own():
     one = Study({"x": 1}, mode="min")
     one.tell(one.ask(), 1)

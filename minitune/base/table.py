@@ -17,8 +17,6 @@ from minitune.base.text import ShortRepr, colored, is_long, number_text, one_lin
 
 # A cell looks at only so many characters, at the end of a text.
 _MAX_CELL = 100_000
-MAX_ROWS = 100
-"""The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
 # The maximum number of values in a curve, evenly chosen.
 _MAX_DOTS = 500
 # The size of a curve, and the space for its scales, in pixels.
@@ -198,16 +196,6 @@ class Table:
             pairs = zip(kinds, cells, strict=True)
             rows.append(f"<tr>{''.join(f'<{tag}{kind}>{_escaped(cell)}</{tag}>' for kind, cell in pairs)}</tr>")
         return f"<table><thead>{rows[0]}</thead><tbody>{''.join(rows[1:])}</tbody></table>"
-
-
-def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
-    """A table of names and values, and a line about those left out; empty without values."""
-    names = list(values)[:MAX_ROWS]
-    if not names:
-        return []
-    cells = [short_repr(values[name]) for name in names]
-    table = Table([Column(header, names, 60), Column("value", cells, 100)])
-    return [table, *left_out_line(len(values) - len(names))]
 
 
 def left_out_line(count: int, where: str = "") -> list[Part]:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from minitune.base.table import MAX_ROWS, Part, as_html, curve, left_out_line
+from minitune.base.table import Part, as_html, curve, left_out_line
 from minitune.base.text import counted, one_line
 from minitune.error import ProgramError
 from minitune.experiment import states
@@ -20,6 +20,8 @@ from minitune.view.rows import last_line, metric_columns, shown_params, trials_t
 
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""
+_MAX_ROWS = 100
+"""The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
 _MAX_FAILED_ROWS = 10
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
@@ -103,21 +105,13 @@ def best_text(best: Best, names: Sequence[str] = ()) -> str:
 def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     """The trials of the run in `path` as HTML, for a notebook: how they ended, the best, and failed ones."""
     parts: list[Part] = [f"{counted(len(trials), 'trial')}: {ending_counts(trials)}", *best_line(trials, goal)]
-    shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
+    shown = best_and_failed(trials, goal, _MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     columns = metric_columns(trials, goal)
     if shown:
         parts.append(trials_table(shown, goal, {}, columns))
     # A notebook would become slow, and its file large.
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
-
-
-def front_html(trials: Sequence[Trial], goal: Goal) -> str:
-    """The trials of a Pareto front as HTML, for a notebook."""
-    shown = trials[:MAX_ROWS]
-    head = f"Pareto front of {', '.join(goal.metrics)}: {counted(len(trials), 'trial')}"
-    table = trials_table(shown, goal, {}, {name: name for name in goal.metrics})
-    return as_html([head, table, *left_out_line(len(trials) - len(shown))])
 
 
 def curve_of(trials: Iterable[Trial], goal: Goal) -> str:

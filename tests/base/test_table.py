@@ -12,7 +12,6 @@ from minitune.base.table import (
     as_text,
     bar,
     curve,
-    facts,
     format_cell,
     left_out_line,
     line_as_html,
@@ -134,20 +133,6 @@ def test_the_html_of_a_table_has_all_cells_escaped():
         '<tr><th class="title" colspan="2">t&amp;t</th></tr>'
         '<tr><td>&lt;i&gt;</td><td class="number">1</td></tr></tbody></table>'
     )
-
-
-def test_a_table_of_facts_has_at_most_a_hundred_rows():
-    assert facts("name", {}) == []
-    (table,) = facts("name", {"lr": 0.123456789, "act": "relu"})
-    assert isinstance(table, Table)
-    assert [column.texts for column in table.columns] == [["name", "lr", "act"], ["value", "0.123457", "'relu'"]]
-    (table, line) = facts("name", {str(number): number for number in range(102)})
-    assert isinstance(table, Table)
-    assert (len(table.columns[0].values), line) == (100, "... 2 more")
-    (table,) = facts("name", {str(number): number for number in range(100)})
-    (table,) = facts("name", {"x" * 70: "y" * 120})
-    assert isinstance(table, Table)
-    assert [len(column.texts[1]) for column in table.columns] == [60, 100]
 
 
 def test_rows_that_are_left_out_are_counted_with_their_place():

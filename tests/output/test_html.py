@@ -12,7 +12,7 @@ import pytest
 from kit import fit
 
 import minitune as tune
-from minitune import ExperimentAnalysis, Result, Study
+from minitune import ExperimentAnalysis
 from minitune.base.table import Column, Table, curve
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
 from minitune.view.rows import TrialRow
@@ -93,58 +93,12 @@ def test_without_a_metric_a_grid_shows_the_trials_in_their_order():
     assert "<svg" not in text
 
 
-def test_a_result_shows_metrics_configuration_and_failure():
-    found = grid()
-    text = checked(found[1]._repr_html_())
-    assert ["loss", "1"] in rows(text)
-    assert ["x", "1"] in rows(text)
-    assert ["text", repr(BAD)] in rows(text)
-    assert f"Directory: {found[1].path}" in html.unescape(text)
-    assert ["training_iteration", "1"] in rows(text)
-    assert "done" not in [row[0] for row in rows(text)]
-    assert f"Failed: ValueError: no {BAD}" in html.unescape(checked(found[3]._repr_html_()))
-    checked(Result({}, None, None, "/nowhere")._repr_html_())
-    assert "Checkpoint: /run/c1<" in checked(Result({}, tune.Checkpoint("/run/c1"), None, "/run")._repr_html_())
-    assert "... 900 more" in Result({str(n): n for n in range(1000)}, None, None, "/nowhere")._repr_html_()
-
-
-def test_a_front_shows_objectives_and_parameters():
-    def cost(config):
-        tune.report({"cost": config["x"], "gain": -abs(config["x"] - 1)})
-
-    found = fit(cost, {"x": tune.grid_search([0, 1, 2])}, metric=["cost", "gain"], mode=["min", "max"])
-    head, *body = rows(checked(found.get_front()._repr_html_()))  # type: ignore[attr-defined]
-    assert head == ["Trial name", "status", "x", "cost", "gain"]
-    assert [row[1:] for row in body] == [["finished", "0", "0", "-1"], ["finished", "1", "1", "0"]]
-
-
 def test_a_tuner_shows_its_run():
     config = tune.TuneConfig(metric="loss", mode="min")
     text = repr(tune.Tuner(train, param_space={"x": 1}, tune_config=config))
     assert text == (
         "Tuner(train, param_space={'x': 1}, tune_config=TuneConfig(mode='min', metric='loss'), run_config=RunConfig())"
     )
-
-
-def test_a_study_shows_its_best_evaluations_first():
-    study = Study({"x": tune.grid_search([2, 0, 1]), "text": BAD}, metric="loss", mode="max", num_samples=1)
-    assert checked(study._repr_html_()).count("<table") == 0
-    for error in (False, False, True):
-        config = study.ask()
-        assert config is not None
-        study.tell(config, None if error else config["x"], error=error)
-    text = checked(study._repr_html_())
-    assert rows(text)[0] == ["loss", "x", "text"]
-    assert [row[:2] for row in rows(text)[1:]] == [["2", "2"], ["0", "0"], ["", "1"]]
-    assert "3 told, 1 failed, 0 open" in text
-    nameless = Study({"x": tune.grid_search([2, 0])}, mode="min", num_samples=1)
-    nameless.tell(nameless.ask() or {}, 5)
-    assert rows(nameless._repr_html_()) == [["value", "x"], ["5", "2"]]
-    several = Study({"x": tune.grid_search([2, 0, 1])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
-    config = several.ask()
-    assert config is not None
-    several.tell(config, [1, 2])
-    assert rows(checked(several._repr_html_()))[1] == ["1", "2", "2"]
 
 
 def test_the_live_view_escapes_text_of_users():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import shutil
 import signal
 import sys
 import threading
@@ -273,8 +272,7 @@ def test_a_relative_path_gets_a_hint_where_the_file_is(capfd, monkeypatch, tmp_p
         for text in (f"{result.error}\n", Path(result.path, "error.txt").read_text()):
             assert "FileNotFoundError: " in text
             assert text.count(line) == text.count("hint:") == (place is not None)
-        copied = shutil.copytree(result.path, tmp_path / "copies" / os.path.basename(result.path))
-        again = Result.from_path(copied).error  # from the text alone
+        again = Result.from_path(result.path).error  # from the text alone
         assert again.summary() == result.error.summary() == f"FileNotFoundError: {result.error.__cause__}"
 
 
