@@ -87,7 +87,6 @@ def run(
     checkpoint_at_end: bool = False,
     chdir_to_trial_dir: bool | None = None,
     local_dir: str | os.PathLike[str] | None = None,
-    max_retries: int | None = None,
     **old: Any,
 ) -> ExperimentAnalysis:
     """Evaluate a trainable under many configurations. Blocks.
@@ -118,7 +117,7 @@ def run(
         num_samples = given.get("num_samples", num_samples)
         resources_per_trial = given.get("resources_per_trial", resources_per_trial)
     require_flag("raise_on_failed_trial", raise_on_failed_trial)
-    failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
+    failure = FailureConfig(max_failures, fail_fast)
     if not raise_on_failed_trial:
         failure.give_up_after = 0
     if keep_checkpoints_num is not None or checkpoint_score_attr is not None or checkpoint_freq or checkpoint_at_end:
@@ -159,26 +158,23 @@ def run(
         log_to_file=log_to_file,
     )
     plans: list[Plan] = []
-    with_recorded_rule: list[bool] = []  # whether a plan keeps checkpoints by the rule of the run that it resumes
     for one in trainables:
         if isinstance(one, Experiment):
-            with_recorded_rule.append(not one.has_checkpoint_config)
             configs = _with_settings_of(one, tune_config, run_config)
             plans.append(Plan(one, *configs))
         else:
-            with_recorded_rule.append(checkpoint_config is None)
             experiment = experiment_of(one, config, tune_config, run_config, resources_per_trial, restore)
             plans.append(Plan(experiment, tune_config, run_config))
     _name_apart(plans)
     choice = parse_resume(resume, resume_config)
     outcomes: list[Outcome] = []
-    for plan, has_recorded_rule in zip(plans, with_recorded_rule, strict=True):
+    for plan in plans:
         plan.raises = bool(raise_on_failed_trial)
         with plan.start_ahead():
             # imported now, while the parent process of the workers starts
             from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
-            outcomes.append(_driver(plan, choice, resume is True, has_recorded_rule).run())
+            outcomes.append(_driver(plan, choice, resume is True).run())
         outcomes[-1].raise_failure()
         if outcomes[-1].interrupted or outcomes[-1].failed_fast is not None:
             break
@@ -301,11 +297,8 @@ def _name_apart(plans: Sequence[Plan]) -> None:
                 plan.experiment.name = f"{name}_{taken[name]}"
 
 
-def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, has_recorded_rule: bool) -> Driver:
-    """The driver that resumes the run of this name, if that is wanted and possible; else of a new run.
-
-    With `has_recorded_rule`, a resumed run keeps checkpoints as before.
-    """
+def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:
+    """The driver that resumes the run of this name, if that is wanted and possible; else of a new run."""
     from minitune.driver.driver import Driver
 
     path = plan.experiment.path
@@ -315,20 +308,10 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, has_rec
 
         found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)
         if found is not None:
-            if has_recorded_rule:
-                _keep_checkpoints_as_before(plan, found)
             return ResumedDriver(plan, Resumption(found, choice or ResumeConfig()))
     if tells_if_new:
         logger.warning("there is no run to resume in %s; a new run starts", path)
     return Driver(plan)
-
-
-def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
-    from minitune.record.run_files import load_checkpoint_config
-
-    recorded = load_checkpoint_config(run)
-    if recorded is not None:
-        plan.experiment.checkpoint_config = recorded
 
 
 def _raise_incomplete(trials: Sequence[Trial]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import of_class
-from minitune.base.settings import setting, variable_of
 from minitune.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -99,29 +97,3 @@ def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
         if not isinstance(callback, Callback):
             raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}{of_class(callback)}")
     return checked
-
-
-def environment_callbacks() -> list[Callback]:
-    """New callbacks of the classes that the setting `CALLBACKS` names, as `module.Class`, separated by commas.
-
-    Raises:
-        ValueError: If one cannot be imported or instantiated, or is no callback.
-    """
-    paths = [path.strip() for path in setting("CALLBACKS").split(",")]
-    return [_make(path) for path in paths if path]
-
-
-def _make(path: str) -> Callback:
-    module, _, name = path.rpartition(".")
-    try:
-        if not module:
-            raise ValueError("the module of the class is missing")
-        made = getattr(importlib.import_module(module), name)()
-        if not isinstance(made, Callback):
-            raise TypeError("it is not a subclass of Callback")
-    except Exception as error:
-        raise ValueError(
-            f"{variable_of('CALLBACKS')} must name callback classes that need no argument, as module.Class, but "
-            f"{path!r} could not be used ({type(error).__name__}: {error})"
-        ) from error
-    return made

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from minitune.base import files
 from minitune.base.checks import shown
@@ -39,20 +39,6 @@ _DIRECTORY = re.compile(r"checkpoint_(\d{6,})")
 _OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 _T = TypeVar("_T")
-
-
-class Gone:
-    """An attribute that Ray Tune dropped. Reading it raises an AttributeError that says what to write instead."""
-
-    def __init__(self, instead: str):
-        self._instead = instead
-        self._name = ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError(f"{owner.__name__}.{self._name} is gone: {self._instead}")
 
 
 class Checkpoint:
@@ -129,15 +115,6 @@ class Checkpoint:
         if state is None:
             raise AttributeError(f"the checkpoint in {self.path} is not a dict: read the files in as_directory()")
         return state
-
-    from_bytes = Gone("write files to a directory, and pass that to Checkpoint.from_directory()")
-    to_bytes = Gone("read the files of its directory under as_directory()")
-    from_uri = Gone("mount the storage, and pass a directory to Checkpoint.from_directory()")
-    to_uri = Gone("copy it with to_directory() to a directory on mounted storage")
-    uri = Gone("a checkpoint is a directory: see Checkpoint.path")
-    get_internal_representation = Gone("a checkpoint is a directory: see Checkpoint.path")
-    get_preprocessor = Gone("read it from a file of the directory, or with get_metadata()")
-    set_preprocessor = Gone("write it to a file of the directory, or with set_metadata()")
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copy the content. Blocks.

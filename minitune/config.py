@@ -6,7 +6,7 @@ import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -81,14 +81,13 @@ def _is_same(value: Any, other: Any) -> bool:
 
 
 @explains_calls(right_place)
-@dataclass(init=False, repr=False)
+@dataclass(repr=False)
 class FailureConfig(Config):
     """How a run handles failures of trials.
 
     Args:
         max_failures: How many times a failed trial is retried; -1: no limit.
         fail_fast: True ends the run at the first failure; `"raise"` also raises the trial's exception from `fit`.
-        max_retries: Another name of `max_failures`.
         give_up_after: So many first trials that fail with the same error end the run, which can be resumed: `fit`
             raises a `CrashLoopError`. 0: never. If a parameter has had only one value, which may be the cause, it goes
             on.
@@ -100,25 +99,8 @@ class FailureConfig(Config):
 
     max_failures: int = 0
     fail_fast: bool | str = False
+    _: KW_ONLY
     give_up_after: int = 5
-
-    def __init__(
-        self,
-        max_failures: int = 0,
-        fail_fast: bool | str = False,
-        *,
-        max_retries: int | None = None,
-        give_up_after: int = 5,
-    ):
-        if max_retries is not None:
-            require(
-                max_failures == 0, "max_failures: left out where max_retries, its other name, is given", max_failures
-            )
-            max_failures = max_retries
-        self.max_failures = max_failures
-        self.fail_fast = fail_fast
-        self.give_up_after = give_up_after
-        self._check()
 
     def _check(self) -> None:
         good = is_whole(self.max_failures) and self.max_failures >= -1
@@ -135,11 +117,6 @@ class FailureConfig(Config):
                 f"max_failures must be 0 when fail_fast is set, but got max_failures={self.max_failures}, "
                 f"fail_fast={self.fail_fast!r}; a trial is either retried or ends the search"
             )
-
-    @property
-    def max_retries(self) -> int:
-        """Another name of `max_failures`."""
-        return self.max_failures
 
 
 @explains_calls(right_place)

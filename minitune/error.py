@@ -6,7 +6,6 @@ A text says which rule was broken, by which value, where, and what to do. `TuneE
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import linecache
 import pickle
@@ -15,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import MemberDescriptorType, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from minitune.base.pickling import dumps_by_value
@@ -267,20 +266,6 @@ def trial_error_of_text(text: str, cause: str = "") -> TrialError:
     return error
 
 
-def _slots_of(error: BaseException) -> dict[str, Any]:
-    """The values that an exception keeps outside `args` and `__dict__`, such as the file name of an `OSError`.
-
-    The `obj` of an `AttributeError` may be any object of any size, and is left out.
-    """
-    slots = {}
-    for kind in type(error).__mro__:
-        for name, slot in vars(kind).items():
-            if isinstance(slot, MemberDescriptorType) and not name.startswith("__") and name != "obj":
-                with contextlib.suppress(AttributeError):  # a slot without a value
-                    slots[name] = slot.__get__(error)
-    return {name: value for name, value in slots.items() if value is not None}  # a member without a value reads as None
-
-
 def _qualified_name(kind: type) -> str:
     if kind.__module__ in ("builtins", "__main__"):
         return kind.__qualname__
@@ -301,14 +286,11 @@ class _Bare(NamedTuple):
     kind: type[BaseException]
     args: tuple[Any, ...]
     state: dict[str, Any]
-    slots: dict[str, Any]
 
     def revive(self) -> BaseException:
         error: BaseException = self.kind.__new__(self.kind, *self.args)
         error.args = self.args
         error.__dict__.update(self.state)
-        for name, value in self.slots.items():
-            setattr(error, name, value)
         return error
 
 
@@ -323,8 +305,8 @@ def _pickle_exception(error: BaseException) -> bytes | None:
         message = ""
     forms: tuple[Callable[[], object], ...] = (
         lambda: error,
-        lambda: _Bare(kind, error.args, dict(error.__dict__), _slots_of(error)),  # attributes of the user's may raise
-        lambda: _Bare(kind, (message,), {}, {}),
+        lambda: _Bare(kind, error.args, dict(error.__dict__)),
+        lambda: _Bare(kind, (message,), {}),
     )
     for form in forms:
         try:

@@ -43,12 +43,6 @@ ON_THIS_MACHINE = (
 
 _THIS_MACHINE = "127.0.0.1"
 
-# Keys of Ray's `address_info` that have no value here.
-_OF_A_NODE = """
-    dashboard_agent_listen_port gcs_address metrics_export_port node_id object_store_address raylet_socket_name
-    redis_address session_dir
-"""
-
 
 @dataclass
 class _State:
@@ -68,26 +62,9 @@ _numbers = itertools.count(1)
 
 
 class RuntimeContext:
-    """The return value of `init`. As a context manager, it calls `shutdown`.
-
-    Attributes:
-        dashboard_url: Always empty.
-        address_info: Ray's keys, of which those for the address have a value.
-    """
+    """The return value of `init`. As a context manager, it calls `shutdown`. Its `dashboard_url` is empty."""
 
     dashboard_url = ""
-
-    def __init__(self) -> None:
-        self.address_info: dict[str, str | None] = {
-            "node_ip_address": _THIS_MACHINE,
-            "address": "local",
-            "webui_url": self.dashboard_url,
-            **dict.fromkeys(_OF_A_NODE.split()),
-        }
-
-    def disconnect(self) -> None:
-        """The same as `shutdown()`."""
-        shutdown()
 
     def __enter__(self) -> RuntimeContext:
         return self

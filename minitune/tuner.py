@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
 
-    _of_class = classmethod
-else:
-
-    class _of_class(classmethod):  # lower case, since it is a decorator
-        """A class method that instances lack."""
-
-        def __get__(self, instance: Any, owner: Any = None) -> Any:
-            if instance is not None:
-                raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
-            return super().__get__(None, owner)
-
 
 def _right_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The hint for arguments that belong to a config."""
@@ -206,7 +195,7 @@ class Tuner:
         refuse_out_of_scope(storage_filesystem)
         return locate_run(path) is not None
 
-    @_of_class
+    @classmethod
     def restore(
         cls,
         path: str | os.PathLike[str],

@@ -182,16 +182,6 @@ def test_a_checkpoint_is_on_this_machine_and_compared_by_its_path_alone(source):
     assert (checkpoint == str(source), checkpoint == source, checkpoint is None) == (False, False, False)
 
 
-@pytest.mark.parametrize(
-    "name", ["from_bytes", "to_bytes", "from_uri", "to_uri", "uri", "set_preprocessor", "get_internal_representation"]
-)
-def test_a_method_of_older_versions_names_its_replacement(source, name):
-    for holder in (Checkpoint, Checkpoint(source)):
-        assert not hasattr(holder, name)
-        with pytest.raises(AttributeError, match=rf"Checkpoint\.{name} is gone: .*directory"):
-            getattr(holder, name)
-
-
 def test_a_dict_lives_as_long_as_its_checkpoint():
     checkpoint = Checkpoint.from_dict({"step": 3, "state": {"w": [1.0]}})
     path = checkpoint.path

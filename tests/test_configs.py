@@ -112,12 +112,6 @@ def test_an_unknown_field_is_refused_with_the_known_ones():
         RunConfig().nmae = "x"
 
 
-def test_max_retries_means_max_failures_and_not_both_may_be_given():
-    assert FailureConfig(max_retries=3).max_failures == FailureConfig(3).max_retries == 3
-    with pytest.raises(ValueError, match="max_retries"):
-        FailureConfig(2, max_retries=3)
-
-
 def test_fail_fast_and_retries_exclude_each_other():
     with pytest.raises(ValueError, match="max_failures must be 0 when fail_fast is set"):
         FailureConfig(max_failures=1, fail_fast=True)

@@ -88,9 +88,8 @@ def fails_once(directory):
     return trainable
 
 
-@pytest.mark.parametrize("name", ["max_failures", "max_retries"])
-def test_a_failed_trial_is_retried_as_often_as_allowed(tmp_path, name):
-    (trial,) = run(fails_once(tmp_path), verbose=0, **{name: 1}).trials
+def test_a_failed_trial_is_retried_as_often_as_allowed(tmp_path):
+    (trial,) = run(fails_once(tmp_path), verbose=0, max_failures=1).trials
     assert trial.status == "TERMINATED"
 
 
@@ -281,38 +280,6 @@ def test_a_run_is_resumed_by_its_name(tmp_path, resume):
     assert (skipped.trial_id, skipped.status) == (failed.trial_id, "ERROR")
     (again,) = run(trainable, name="again", resume="AUTO+ERRORED", verbose=0).trials
     assert (again.trial_id, again.status) == (failed.trial_id, "TERMINATED")
-
-
-class FailsAtFive(Steps):
-    """Fails once at its fifth step, by the marker in its configuration."""
-
-    def step(self):
-        marker = Path(self.config["marker"])
-        if self.n == 4 and not marker.exists():
-            marker.touch()
-            raise OSError("once")
-        return super().step()
-
-
-@pytest.mark.parametrize(
-    ("again", "kept"),
-    [({}, 2), ({"checkpoint_config": CheckpointConfig(num_to_keep=1, checkpoint_frequency=1)}, 1)],
-    ids=["as before", "as given"],
-)
-def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(tmp_path, again, kept):
-    same = {"name": "again", "stop": {"n": 8}, "raise_on_failed_trial": False, "verbose": 0}
-    same["config"] = {"marker": str(tmp_path / "marker")}
-    run(FailsAtFive, checkpoint_config=CheckpointConfig(num_to_keep=2, checkpoint_frequency=1), **same)
-    (trial,) = run(FailsAtFive, resume="AUTO+ERRORED", **same, **again).trials
-    assert trial.status == "TERMINATED"
-    assert [saved.progress.metrics["n"] for saved in trial.checkpoints] == [7, 8][-kept:]
-
-
-def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(tmp_path, caplog):
-    run(fails_once(tmp_path), name="again", raise_on_failed_trial=False, verbose=0)
-    (storage() / "again" / "tuner.pkl").write_bytes(b"damaged")
-    assert run(fails_once(tmp_path), name="again", resume="AUTO+ERRORED", verbose=0).trials[0].status == "TERMINATED"
-    assert sum("does not say which checkpoints were kept" in message for message in caplog.messages) == 1
 
 
 def test_a_resume_with_another_python_is_pointed_out(monkeypatch, caplog):

@@ -22,9 +22,7 @@ def test_totals_are_those_of_init():
     context = ray.init(num_cpus=3, num_gpus=2, resources={"tokens": 5, "memory": 100})
     assert ray.cluster_resources() == {"CPU": 3.0, "GPU": 2.0, "tokens": 5.0, "memory": 100.0}
     assert ray.available_resources() == ray.cluster_resources()
-    assert context.dashboard_url == context.address_info["webui_url"] == ""
-    assert context.address_info["node_ip_address"] == "127.0.0.1"
-    assert context.address_info["gcs_address"] is context.address_info["redis_address"] is None
+    assert context.dashboard_url == ""
 
 
 def test_a_second_init_is_refused_or_ignored():

@@ -24,6 +24,7 @@ _PLACES = {
     "keep_checkpoints_num": "CheckpointConfig(num_to_keep=...)",
     "max_epochs": 'RunConfig(stop={"training_iteration": ...})',
     "max_failures": "FailureConfig(max_failures=...)",
+    "max_retries": "FailureConfig(max_failures=...)",
     "metric": "TuneConfig(metric=...)",
     "mode": "TuneConfig(mode=...)",
     "n_jobs": "TuneConfig(max_concurrent_trials=...)",

@@ -31,7 +31,6 @@ SETTINGS: Mapping[str, Setting] = {
     # 1: `import minitune` turns on minitune.as_ray
     "AS_RAY": Setting("0"),
     # callback classes to add, as module.Class, separated by commas
-    "CALLBACKS": Setting("", ("RAY_TUNE_CALLBACKS",)),
     # 1: a worker works in its trial's directory
     "CHDIR_TO_TRIAL_DIR": Setting("1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
     # 1: no json and csv files

@@ -122,7 +122,6 @@ class Experiment:
         duration_s(time_budget_s, "time_budget_s")
         # The trials.
         self.checkpoint_config = as_config("checkpoint_config", checkpoint_config, CheckpointConfig)
-        self.has_checkpoint_config = checkpoint_config is not None  # if not, that of a resumed run holds
         self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
         self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
         self.log_to_file = log_to_file

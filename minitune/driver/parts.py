@@ -21,7 +21,7 @@ from minitune.base.checks import of_class, shown
 from minitune.base.seeds import component_seed
 from minitune.base.settings import is_on, setting
 from minitune.base.text import warn_once
-from minitune.callback import Callback, check_callbacks, environment_callbacks
+from minitune.callback import Callback, check_callbacks
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
@@ -176,10 +176,8 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
 
 
 def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
-    """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are
-    missing.
-    """
-    given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
+    """The user's callbacks, the reporter, and the default loggers that are missing."""
+    given = check_callbacks(plan.run_config.callbacks or ())
     names = plan.experiment.output_names
     progress: list[Callback] = []
     if shows_output(plan):

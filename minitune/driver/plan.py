@@ -167,9 +167,7 @@ class Plan:
         tune.search_alg = before_any_run(tune.search_alg)
         tune.scheduler = before_any_run(tune.scheduler)
         experiment = self.experiment
-        return RecordedTuner(
-            experiment.trainable_name, experiment.param_space, tune, self.run_config, experiment.checkpoint_config
-        )
+        return RecordedTuner(experiment.trainable_name, experiment.param_space, tune, self.run_config)
 
     @property
     def is_silent(self) -> bool:

@@ -25,7 +25,7 @@ from minitune.base.json_text import JSON_TYPES
 from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, holds_code
 from minitune.base.text import warn_once
-from minitune.config import CheckpointConfig, RunConfig
+from minitune.config import RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.record.codec import LARGE_BYTES, PARTS_LIMIT, object_text
 from minitune.record.layout import RunDirectory, is_run, no_run
@@ -33,8 +33,6 @@ from minitune.record.lock import check_trusted
 from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
-
-_CHECKPOINTS = "checkpoint_config"
 
 # The part with the version of Python that has pickled the others.
 _PYTHON = "python"
@@ -70,7 +68,6 @@ class RecordedTuner(NamedTuple):
     param_space: dict[str, Any]
     tune_config: TuneConfig
     run_config: RunConfig
-    checkpoint_config: CheckpointConfig
     lost: tuple[str, ...] = ()
     objects: ObjectStore | None = None
 
@@ -87,7 +84,6 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     large: list[Any] = []
     _add(parts, large, "param_space", recorded.param_space)
-    parts[_CHECKPOINTS] = pickle.dumps(recorded.checkpoint_config)
     for name in ("tune_config", "run_config"):
         config = getattr(recorded, name)
         for entry in fields(config):
@@ -187,7 +183,6 @@ def load_tuner_file(run: RunDirectory, *, is_compared: bool = False) -> Recorded
         {} if "param_space" in lost else file.load("param_space", by_hash=is_compared),
         file.config("tune_config", TuneConfig()),
         run_config,
-        file.load(_CHECKPOINTS),
         lost,
         file.objects,
     )
@@ -225,34 +220,17 @@ def recorded_space(run: RunDirectory) -> dict[str, Any] | None:
 
     This executes code of the file's author; UntrustedStateError: that may be another user.
     """
-    text = f"the search space of the run in {run.path} cannot be compared with the present one"
-    space: dict[str, Any] | None = _part(run, "param_space", text, by_hash=True)
-    return space
-
-
-def load_checkpoint_config(run: RunDirectory) -> CheckpointConfig | None:
-    """The checkpoint config of a run; None, after a warning, if it cannot be read.
-
-    This executes code of the file's author; UntrustedStateError: that may be another user.
-    """
-    config: CheckpointConfig | None = _part(
-        run, _CHECKPOINTS, f"{run.tuner} does not say which checkpoints were kept, so pass checkpoint_config"
-    )
-    return config
-
-
-def _part(run: RunDirectory, name: str, text: str, by_hash: bool = False) -> Any:
-    """A part of `tuner.pkl`; if it cannot be read, `text` is logged, and the result is None."""
     try:
         file = _TunerFile(run)
-        if file.parts[name] == _LOST:
+        if file.parts["param_space"] == _LOST:
             raise TuneError("it could not be pickled when the run began")
-        return file.load(name, by_hash)
+        space: dict[str, Any] = file.load("param_space", by_hash=True)
     except UntrustedStateError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
-        warn_once(f"{text}: {error}")
+        warn_once(f"the search space of the run in {run.path} cannot be compared with the present one: {error}")
         return None
+    return space
 
 
 class _TunerFile:

@@ -213,27 +213,6 @@ def module(tmp_path, monkeypatch):
     return "env_callbacks"
 
 
-@pytest.mark.parametrize("variable", ["RAY_TUNE_CALLBACKS", "MINITUNE_CALLBACKS"])
-def test_default_callbacks_come_after_the_users(module, variable, monkeypatch):
-    monkeypatch.setenv(variable, f"{module}.Second, {module}.First")
-    log = __import__(module).log
-
-    class Mine(Callback):
-        def setup(self, **info):
-            log.append("Mine")
-
-    fit_heard(Steps, Mine())
-    assert log == ["Mine", "Second", "First"]
-
-
-@pytest.mark.parametrize("path", ["env_callbacks.Other", "env_callbacks.Nothing", "no_such_module.X", "Plain"])
-def test_a_wrong_one_is_told_with_the_variable(module, path, monkeypatch):
-    monkeypatch.setenv("RAY_TUNE_CALLBACKS", path)
-    with pytest.raises(ValueError, match="RAY_TUNE_CALLBACKS must name callback classes") as caught:
-        fit_heard(Steps)
-    assert repr(path) in str(caught.value)
-
-
 def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_end(caplog):
     def interrupted(**info):
         raise KeyboardInterrupt

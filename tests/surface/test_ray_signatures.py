@@ -44,6 +44,8 @@ DIFFERENCES = {
     "tune.JupyterNotebookReporter.output_queue": "there is no remote driver",
     "tune.PlacementGroupFactory.to_placement_group": "there are no placement groups on one machine",
     "tune.Result.config": "an attribute of its instances",
+    "tune.Result.filesystem": "results are local",
+    "tune.ResultGrid.filesystem": "results are local",
     "tune.Trainable.export_model": "old, and without a use in scripts",
     "tune.Trainable.get_auto_filled_metrics": "each result has these keys",
     "tune.Trainable.get_current_ip_pid": "part of Ray's engine",
