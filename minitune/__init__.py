@@ -32,17 +32,13 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from minitune._version import __version__
-from minitune.base import lazy
+from minitune.base import __version__, lazy
 
 # A name is loaded when it is first used, so that `import minitune` is fast. The two lists below have the same content:
 # type checkers read one, `__getattr__` reads the other.
 if TYPE_CHECKING:
-    from minitune._run import run as run
-    from minitune._run import run_experiments as run_experiments
     from minitune.analysis import ExperimentAnalysis as ExperimentAnalysis
     from minitune.base.shared_values import ObjectRef as ObjectRef
-    from minitune.callback import Callback as Callback
     from minitune.checkpoint import Checkpoint as Checkpoint
     from minitune.config import CheckpointConfig as CheckpointConfig
     from minitune.config import FailureConfig as FailureConfig
@@ -50,16 +46,12 @@ if TYPE_CHECKING:
     from minitune.config import RunConfig as RunConfig
     from minitune.config import ScalingConfig as ScalingConfig
     from minitune.config import SyncConfig as SyncConfig
-    from minitune.context import TuneContext as TuneContext
-    from minitune.context import get_context as get_context
-    from minitune.context import get_gpu_ids as get_gpu_ids
-    from minitune.context import get_trial_dir as get_trial_dir
-    from minitune.context import get_trial_id as get_trial_id
-    from minitune.context import get_trial_name as get_trial_name
-    from minitune.context import get_trial_resources as get_trial_resources
     from minitune.driver.experiment_spec import Experiment as Experiment
+    from minitune.driver.functions import run as run
+    from minitune.driver.functions import run_experiments as run_experiments
     from minitune.error import TrialError as TrialError
     from minitune.error import TuneError as TuneError
+    from minitune.experiment.callback import Callback as Callback
     from minitune.experiment.trial import Trial as Trial
     from minitune.logger import CSVLoggerCallback as CSVLoggerCallback
     from minitune.logger import JsonLoggerCallback as JsonLoggerCallback
@@ -68,8 +60,6 @@ if TYPE_CHECKING:
     from minitune.output.live_reporter import CLIReporter as CLIReporter
     from minitune.output.live_reporter import JupyterNotebookReporter as JupyterNotebookReporter
     from minitune.output.reporters import ProgressReporter as ProgressReporter
-    from minitune.registry import register_env as register_env
-    from minitune.registry import register_trainable as register_trainable
     from minitune.resources import PlacementGroupFactory as PlacementGroupFactory
     from minitune.resources import Resources as Resources
     from minitune.result_grid import Result as Result
@@ -110,6 +100,15 @@ if TYPE_CHECKING:
     from minitune.stopper import Stopper as Stopper
     from minitune.study import Study as Study
     from minitune.trainable import Trainable as Trainable
+    from minitune.trainable.context import TuneContext as TuneContext
+    from minitune.trainable.context import get_context as get_context
+    from minitune.trainable.context import get_gpu_ids as get_gpu_ids
+    from minitune.trainable.context import get_trial_dir as get_trial_dir
+    from minitune.trainable.context import get_trial_id as get_trial_id
+    from minitune.trainable.context import get_trial_name as get_trial_name
+    from minitune.trainable.context import get_trial_resources as get_trial_resources
+    from minitune.trainable.registry import register_env as register_env
+    from minitune.trainable.registry import register_trainable as register_trainable
     from minitune.trainable.session import checkpoint_dir as checkpoint_dir
     from minitune.trainable.session import get_checkpoint as get_checkpoint
     from minitune.trainable.session import report as report
@@ -119,20 +118,18 @@ if TYPE_CHECKING:
     from minitune.tuner import Tuner as Tuner
 
 _HOME = {
-    "_run": "run run_experiments",
     "analysis": "ExperimentAnalysis",
     "base.shared_values": "ObjectRef",
-    "callback": "Callback",
     "checkpoint": "Checkpoint",
     "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig ScalingConfig SyncConfig",
-    "context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name get_trial_resources",
     "error": "TrialError TuneError",
     "driver.experiment_spec": "Experiment",
+    "driver.functions": "run run_experiments",
+    "experiment.callback": "Callback",
     "experiment.trial": "Trial",
     "logger": "CSVLoggerCallback JsonLoggerCallback LoggerCallback TBXLoggerCallback",
     "output.live_reporter": "CLIReporter JupyterNotebookReporter",
     "output.reporters": "ProgressReporter",
-    "registry": "register_env register_trainable",
     "resources": "PlacementGroupFactory Resources",
     "result_grid": "Result ResultGrid",
     "runtime": "available_resources cluster_resources get init is_initialized nodes put shutdown",
@@ -144,6 +141,9 @@ _HOME = {
     "stopper": "Stopper",
     "study": "Study",
     "trainable": "Trainable",
+    "trainable.context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name "
+    "get_trial_resources",
+    "trainable.registry": "register_env register_trainable",
     "trainable.session": "checkpoint_dir get_checkpoint report",
     "trainable.util": "with_parameters with_resources",
     "tune_config": "TuneConfig",

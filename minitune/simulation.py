@@ -27,12 +27,12 @@ from minitune.base import clock, files
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
 from minitune.base.clock import Clock, VirtualClock
 from minitune.base.forks import Origin
-from minitune.callback import Callback
 from minitune.config import RunConfig
 from minitune.driver.driver import Driver, open_run_of, run_record
 from minitune.driver.plan import Plan
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.experiment.callback import Callback
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import RUNNING
 from minitune.experiment.run_description import RunDescription

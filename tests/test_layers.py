@@ -19,14 +19,14 @@ PACKAGE = "minitune"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS = {
-    "base": "base.* error _version",
+    "base": "base.* error",
     "values": """
         space.* result checkpoint resources config
         experiment.*
     """,
-    "plugins": "search.* schedulers.* stopper.* logger.* callback",
+    "plugins": "search.* schedulers.* stopper.* logger.*",
     "worker": """
-        trainable.* context registry
+        trainable.*
     """,
     "contrib": "contrib.*",
     "actor": "actor.*",
@@ -39,7 +39,7 @@ LAYERS = {
     """,
     "readers": "view.* output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> ray.* as_ray tuner study driver.* _run runtime simulation commands.* __main__
+        <top> ray.* as_ray tuner study driver.* runtime simulation commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.*
     """,
 }
@@ -62,14 +62,14 @@ ALLOWED = {
 }
 ALSO = {
     "contrib": {"integration._tracking"},
-    "plugins": {"callback", "search.surface"},
+    "plugins": {"search.surface"},
     "record": {"tune_config"},
     "run": {
         "executors.trial_executor",
         "trainable.trainable",
         "trainable.trial_actor",
         "trainable.util",
-        "registry",
+        "trainable.registry",
         "ray.legacy.keywords",
     },
     "readers": {"trainable.session"},
@@ -286,14 +286,13 @@ def test_forbidden_imports_are_found_wherever_they_stand(tmp_path):
             "error.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from minitune.tuner import Tuner\n",
             "tuner.py": "import minitune.actor.channel\nimport minitune.gone\n",
             "resources.py": "",
-            "callback.py": "",
             "actor/__init__.py": "",
             "actor/channel.py": "from minitune import error, resources\n",
             "trainable/__init__.py": "",
             "trainable/util.py": "",
             "trainable/session.py": "def f():\n    from ..schedulers import fifo\n",
             "schedulers/__init__.py": "from .fifo import x\n",
-            "schedulers/fifo.py": "import minitune.callback\nfrom minitune.search import basic\n",
+            "schedulers/fifo.py": "import minitune.resources\nfrom minitune.search import basic\n",
             "search/__init__.py": "",
             "search/basic.py": "import minitune.schedulers.fifo\n",
             "executors/__init__.py": "",

@@ -28,3 +28,6 @@
     user_code             where the code of users runs
     read_only             lists and dicts that refuse changes
 """
+
+__version__ = "0.1.0"
+"""The version of the package."""

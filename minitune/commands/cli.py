@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from minitune._version import __version__
+from minitune.base import __version__
 from minitune.base.collecting import collector_paused
 
 COMMANDS: dict[str, tuple[str, str]] = {

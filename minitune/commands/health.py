@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from minitune._version import __version__
+from minitune.base import __version__
 from minitune.base.settings import SETTINGS, setting, variable_of
 from minitune.base.text import echo
 from minitune.commands import Commands, set_command

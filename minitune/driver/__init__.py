@@ -4,6 +4,7 @@
 
 ::
 
+    functions          `run` and `run_experiments`, the older entry points
     experiment_spec    Experiment
     plan               what the user wants
     parts              makes plug-ins and executor

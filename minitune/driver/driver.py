@@ -24,8 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from minitune import runtime
-from minitune._version import __version__
-from minitune.base import clock
+from minitune.base import __version__, clock
 from minitune.base.checks import duration_s
 from minitune.base.disk import has_too_many_open, open_files_error
 from minitune.base.files import local_path

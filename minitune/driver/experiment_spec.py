@@ -27,12 +27,12 @@ from minitune.error import InvalidArgumentError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record.layout import check_run_name, default_run_name
-from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
 from minitune.space.distributions import own_space
 from minitune.space.domains import Domain, is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.stopper.stopper import flat_criteria
+from minitune.trainable.registry import get_trainable, register_trainable
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import (
     trainable_name,

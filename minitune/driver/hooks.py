@@ -17,9 +17,9 @@ from typing import Any
 from minitune.base.plugin_calls import PluginCaller, hook_name, raise_told
 from minitune.base.settings import number_setting
 from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
-from minitune.callback import Callback
 from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.error import TuneError
+from minitune.experiment.callback import Callback
 from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import CONTINUE, GO_ON, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind

@@ -24,9 +24,9 @@ from minitune.experiment.trial import StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
 from minitune.record import records
-from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
+from minitune.trainable.registry import get_env_creator, has_env_creator
 from minitune.trainable.trial_actor import make_trial_actor
 
 logger = logging.getLogger("minitune")

@@ -21,9 +21,9 @@ from minitune.base.checks import of_class, shown
 from minitune.base.seeds import component_seed
 from minitune.base.settings import is_on, setting
 from minitune.base.text import warn_once
-from minitune.callback import Callback, check_callbacks
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
 from minitune.executors.trial_executor import TrialExecutor
+from minitune.experiment.callback import Callback, check_callbacks
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress

@@ -37,9 +37,9 @@ from minitune.base.snapshots import (
     encode_states,
 )
 from minitune.base.user_code import runs
-from minitune.callback import Callback
 from minitune.driver.hooks import DriverContext, Hooks
 from minitune.error import TuneError
+from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory

@@ -4,6 +4,7 @@
 
     trial            Trial: one configuration, its status and its results
     lifecycle        Phase, Transition: which transitions a trial may take
+    callback         Callback: what a user's code hears of the trials of a run
     decision         Decision: a scheduler's answer to a result, with its reason
     endings          Ending: why a trial, an attempt or a run has ended
     states           the words for a trial's state that views show

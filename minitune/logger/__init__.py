@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.lazy import PACKAGE, listing, submodules
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback, pretty_print

@@ -8,7 +8,7 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.base.files import AppendFiles
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial

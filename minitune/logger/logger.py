@@ -7,7 +7,7 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.base.text import one_line
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.result import TIMESTEPS_TOTAL, TRAINING_ITERATION
 

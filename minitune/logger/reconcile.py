@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from minitune.base import files
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base import clock
 from minitune.base.plugin_calls import PluginCaller
-from minitune.callback import Callback
 from minitune.executors.trial_executor import TrialExecutor
+from minitune.experiment.callback import Callback
 from minitune.experiment.endings import interruption
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from minitune.base.lines import shown_lines
 from minitune.base.plugin_calls import PluginCaller
 from minitune.base.text import Console, printable
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from minitune.callback import Callback
 from minitune.error import TrialStopped
+from minitune.experiment.callback import Callback
 from minitune.result import CHECKPOINT_DIR_NAME, own_metrics
 from minitune.trainable.session import current_session, report
 

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from minitune.config import RunConfig
-from minitune.context import get_trial_id
 from minitune.search.searcher import Searcher
 from minitune.space.domains import choice, fits, loguniform, randint, uniform
 from minitune.space.tree import find_unresolved, get_value
+from minitune.trainable.context import get_trial_id
 from minitune.trainable.session import report
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner

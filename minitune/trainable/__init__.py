@@ -2,9 +2,10 @@
 
 `trial_actor` makes the object that the driver calls, around a function (`function_runner`) or around an object of a
 user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`; `session` connects `report` with
-the running `train`: `metric_checks` looks at the metrics, `auto_fields` adds keys. `util` prepares a trainable in the
-driver; `old_forms` are those of earlier versions of Ray Tune. `program` is a trainable that runs a command:
-`command_line` finds its parameters, and `printed` the reports in its output.
+the running `train`, and `context` tells about the trial: `metric_checks` looks at the metrics, `auto_fields` adds keys.
+`util` prepares a trainable in the driver, where `registry` has some by name; `old_forms` are those of earlier versions
+of Ray Tune. `program` is a trainable that runs a command: `command_line` finds its parameters, and `printed`
+the reports in its output.
 """
 
 from minitune.base.lazy import listing, submodules

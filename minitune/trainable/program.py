@@ -30,10 +30,10 @@ from minitune.base.process_limits import with_limits
 from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, number_setting
 from minitune.base.text import counted, cut, name_of_signal
 from minitune.checkpoint import Checkpoint
-from minitune.context import get_context
 from minitune.error import ProgramError
 from minitune.result import EXPR_COMMAND_FILE
 from minitune.trainable.command_line import CommandLine
+from minitune.trainable.context import get_context
 from minitune.trainable.printed import MARK, report_in
 from minitune.trainable.session import get_checkpoint, report
 

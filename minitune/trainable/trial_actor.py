@@ -18,12 +18,12 @@ from minitune.checkpoint import (
 )
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial_info import TrialInfo
-from minitune.registry import register_env
 from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
 from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.function_runner import FunctionRunner, Host, UserFunction, is_clean_end, modern
 from minitune.trainable.metric_checks import checked_metrics
+from minitune.trainable.registry import register_env
 from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, building_for
 

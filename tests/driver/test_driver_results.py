@@ -12,7 +12,7 @@ from minitune import (
 )
 from minitune.analysis import ExperimentAnalysis
 from minitune.error import TrialError
-from minitune.registry import get_env_creator
+from minitune.trainable.registry import get_env_creator
 
 SCORES = {0: [5.0, 1.0, 3.0], 1: [2.0, 4.0, 4.0], 2: [math.nan, 9.0, math.nan], 3: []}
 

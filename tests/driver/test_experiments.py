@@ -6,10 +6,10 @@ import pytest
 from kit import Counter, CutAfter, SavedCounter, journal_of, run_path
 
 from minitune import CheckpointConfig, TuneError, grid_search, report, run, uniform
-from minitune._run import run_experiments
 from minitune.driver.experiment_spec import Experiment
-from minitune.registry import get_trainable
+from minitune.driver.functions import run_experiments
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
+from minitune.trainable.registry import get_trainable
 
 pytestmark = pytest.mark.usefixtures("inline")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.schedulers import TrialScheduler
 from minitune.search import BasicVariantGenerator

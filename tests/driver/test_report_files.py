@@ -11,7 +11,7 @@ from kit import LastFirst, Spy, files_below, fit, run_path, virtual_executor
 
 from minitune import grid_search, report
 from minitune.base import clock
-from minitune.callback import Callback
+from minitune.experiment.callback import Callback
 from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import Decision
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback

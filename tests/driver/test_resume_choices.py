@@ -43,8 +43,8 @@ from minitune import (
     shutdown,
     uniform,
 )
-from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
+from minitune.driver.functions import parse_resume
 from minitune.error import UntrustedStateError
 from minitune.experiment.decision import Decision
 from minitune.record.reading import read_run

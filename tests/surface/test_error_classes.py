@@ -8,8 +8,8 @@ import os
 import pytest
 
 from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner, grid_search
-from minitune.registry import get_trainable_cls
 from minitune.schedulers import PB2, PopulationBasedTraining
+from minitune.trainable.registry import get_trainable_cls
 
 
 def score(config):

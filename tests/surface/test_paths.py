@@ -92,7 +92,7 @@ def test_an_import_by_alias_leaves_the_module_what_it_is():
 
     assert minitune.cloudpickle is cloudpickle
     assert cloudpickle.__spec__.name == "cloudpickle"
-    assert minitune.train.session.__spec__.name == minitune.train.session.__name__ == "minitune.context"
+    assert minitune.train.session.__spec__.name == minitune.train.session.__name__ == "minitune.trainable.context"
     assert minitune.__spec__.name == "minitune"
 
 

@@ -13,10 +13,10 @@ from kit import BOUND_S, pull, raiser, settle
 
 from minitune.base import clock
 from minitune.checkpoint import Checkpoint, matches
-from minitune.context import get_context
 from minitune.resources import Resources
 from minitune.result import Report
 from minitune.trainable import Trainable, TrainingResult, get_checkpoint, report
+from minitune.trainable.context import get_context
 
 
 class Counter(Trainable):

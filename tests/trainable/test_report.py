@@ -10,9 +10,9 @@ import pytest
 from kit import pull, reports_of, settle
 
 from minitune.checkpoint import Checkpoint, matches
-from minitune.context import get_context
 from minitune.train import CheckpointUploadMode
 from minitune.trainable import get_checkpoint, report
+from minitune.trainable.context import get_context
 from minitune.trainable.session import checkpoint_dir
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -13,12 +13,12 @@ from kit import FakeActor, pull, settle
 from minitune.base import files
 from minitune.base.shared_values import hold
 from minitune.checkpoint import Checkpoint
-from minitune.context import get_context
 from minitune.error import DiskError
 from minitune.experiment import parameter_files
-from minitune.registry import get_env_creator
 from minitune.resources import Allocation
 from minitune.trainable import Trainable, get_checkpoint, report
+from minitune.trainable.context import get_context
+from minitune.trainable.registry import get_env_creator
 from minitune.trainable.trial_actor import make_trial_actor
 
 

@@ -25,10 +25,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from minitune import checkpoint
-from minitune._version import __version__
 from minitune.actor.messages import Workplace
 from minitune.actor.surroundings import Surroundings, dump_stacks
-from minitune.base import processes, shared_values
+from minitune.base import __version__, processes, shared_values
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_answer, load_value
 from minitune.base.settings import ORIG_WORKING_DIR

@@ -26,11 +26,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from minitune._version import __version__
 from minitune.actor.loop import Loop
 from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Workplace
 from minitune.actor.process import last_lines
-from minitune.base import shared_values
+from minitune.base import __version__, shared_values
 from minitune.base.files import search_path, working_directory
 from minitune.base.pickling import dumps
 from minitune.base.settings import number_setting

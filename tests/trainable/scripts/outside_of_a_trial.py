@@ -3,8 +3,8 @@
 import logging
 
 logging.basicConfig(format="%(message)s")
-from minitune.context import get_context, get_gpu_ids
 from minitune.trainable import get_checkpoint, report
+from minitune.trainable.context import get_context, get_gpu_ids
 
 for _ in range(3):
     assert report({"x": 1}) is None

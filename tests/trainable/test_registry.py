@@ -5,7 +5,7 @@ from kit import fit
 
 from minitune import Trainable, grid_search, register_env, register_trainable
 from minitune.error import InvalidArgumentError
-from minitune.registry import (
+from minitune.trainable.registry import (
     get_env_creator,
     get_trainable,
     get_trainable_cls,
@@ -48,7 +48,7 @@ def test_each_trial_has_the_environment_that_it_names():
 def no_names(monkeypatch):
     """A process in which nothing is registered."""
     for names in ("_trainables", "_env_creators"):
-        monkeypatch.setattr(f"minitune.registry.{names}", {})
+        monkeypatch.setattr(f"minitune.trainable.registry.{names}", {})
 
 
 @pytest.mark.usefixtures("no_names")

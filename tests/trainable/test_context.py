@@ -8,7 +8,7 @@ from kit import fit, raiser
 import minitune as tune
 from minitune import context as old
 from minitune import get_context
-from minitune.context import get_gpu_ids
+from minitune.trainable.context import get_gpu_ids
 
 KNOWN = (
     "get_experiment_name",
