@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from minitune.base.checks import shown
-from minitune.base.numbers import item_of
 from minitune.checkpoint import CheckpointRecord
 
 TIMESTAMP = "timestamp"
@@ -91,13 +89,10 @@ CONFIG_PREFIX = "config"
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
-_PLAIN_KEYS = frozenset((str, float, bool, bytes, type(None)))
-_SHORT_BITS = 64
-"""Ints of at most so many bits are printed without a check. Python refuses to print one of thousands of digits."""
 # The keys after `config` in a result.
 _BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE))
-# The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end.
-_MAX_LEVELS = 2_500
+# The maximum number of nested levels. A deeper value probably contains itself, so a walk over it would never end.
+_MAX_LEVELS = 100
 
 
 class Report(NamedTuple):
@@ -145,30 +140,27 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
 
     `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`. Keys become strings, and empty mappings stay.
 
-    Raises:
-        ValueError: If a mapping contains itself or has too many levels.
     """
-    # Nearly all results are scalars with one level of scalars below some of them.
-    if type(result) is dict and _TEXT.issuperset(map(type, result)):
-        if _SCALARS.issuperset(map(type, result.values())):
-            return result.copy()
-        flat = result.copy()
-        deeper = {}
-        for name, inner in result.items():
-            if type(inner) in _SCALARS:
-                continue
-            if type(inner) is dict and inner and _TEXT.issuperset(map(type, inner)):
-                if not _SCALARS.issuperset(map(type, inner.values())):
-                    return _flatten_deep(result, delimiter)
-                del flat[name]
-                prefix = f"{name}{delimiter}"
-                for key, value in inner.items():
-                    deeper[prefix + key] = value
-            elif isinstance(inner, Mapping) and inner:
-                return _flatten_deep(result, delimiter)
+    if _is_plain(result):
+        return dict(result)
+    flats: list[dict[str, Any]] = []  # the flat items of each level
+    _flatten(result, "", delimiter, flats, 0)
+    flat = flats[0]
+    for deeper in flats[1:]:
         flat.update(deeper)
-        return flat
-    return _flatten_deep(result, delimiter)
+    return flat
+
+
+def _flatten(level: Mapping[Any, Any], prefix: str, delimiter: str, flats: list[dict[str, Any]], depth: int) -> None:
+    if depth == len(flats):
+        flats.append({})
+    flat = flats[depth]
+    for key, value in level.items():
+        name = f"{prefix}{key}"
+        if _is_level(value):
+            _flatten(value, f"{name}{delimiter}", delimiter, flats, depth + 1)
+        else:
+            flat[name] = value
 
 
 def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
@@ -185,66 +177,47 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     return row
 
 
-def with_plain_keys(metrics: dict[Any, Any]) -> dict[Any, Any]:
-    """Metrics with plain keys in all nested mappings: texts, numbers, bools, None, bytes, and tuples of these.
+def with_text_keys(metrics: Mapping[Any, Any]) -> dict[str, Any]:
+    """Metrics in which each key is a text, at all levels; any other key is replaced by its text.
 
-    Any other key is replaced by its text. Call this where an error is that of the trial or the plug-in, because a key's
-    methods may raise anything.
+    Call this where an error is that of the trial or the plug-in, because a key's methods may raise anything.
 
     Raises:
         TypeError: If a key has no text, or two keys of a mapping have the same one.
+        ValueError: If a mapping contains itself or has too many levels.
     """
-    if _TEXT.issuperset(map(type, metrics)) and _SCALARS.issuperset(map(type, metrics.values())):
-        return metrics
-    waiting: list[tuple[int, Mapping[Any, Any]]] = [(0, metrics)]
-    while waiting:
-        depth, level = waiting.pop()
-        if not (_TEXT.issuperset(map(type, level)) or all(_plain_key(key) is key for key in level)):
-            return _with_converted_keys(metrics)
-        if depth <= _MAX_LEVELS:  # otherwise it contains itself, which `flatten` refuses
-            waiting += [(depth + 1, value) for value in level.values() if _is_level(value)]
-    return metrics
+    if _is_plain(metrics):
+        return dict(metrics)
+    return _with_text_keys(metrics, 0)
 
 
-def _with_converted_keys(metrics: Mapping[Any, Any]) -> dict[Any, Any]:
-    top: dict[Any, Any] = {}
-    waiting: list[tuple[int, Mapping[Any, Any], dict[Any, Any]]] = [(0, metrics, top)]
-    while waiting:
-        depth, level, plain = waiting.pop()
-        for key, value in level.items():
-            own = _plain_key(key)
-            if own in plain:
-                raise TypeError(f"each key of the metrics must have its own text, but two have {shown(own)}")
-            plain[own] = value
-            if depth <= _MAX_LEVELS and _is_level(value):
-                inner: dict[Any, Any] = {}
-                plain[own] = inner
-                waiting.append((depth + 1, value, inner))
-    return top
+def _with_text_keys(level: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    if depth > _MAX_LEVELS:
+        raise ValueError(f"metrics must be nested at most {_MAX_LEVELS} levels deep, but got {shown(dict(level))}")
+    texts: dict[str, Any] = {}
+    for key, value in level.items():
+        text = key if type(key) is str else _text_of(key)
+        if text in texts:
+            raise TypeError(f"each key of the metrics must have its own text, but two have {text!r}")
+        texts[text] = _with_text_keys(value, depth + 1) if _is_level(value) else value
+    return texts
+
+
+def _is_plain(result: Mapping[Any, Any]) -> bool:
+    """Whether a result has texts and scalars alone, as nearly all have. A fast check, which may say no to others."""
+    return (
+        type(result) is dict and _TEXT.issuperset(map(type, result)) and _SCALARS.issuperset(map(type, result.values()))
+    )
 
 
 def _is_level(value: Any) -> bool:
-    """Whether `flatten` makes one level of a value and the mapping above it."""
+    """Whether a value is a level of its own. A check for `Mapping` is slow, and nearly all values are scalars."""
     return type(value) not in _SCALARS and isinstance(value, Mapping) and bool(value)
 
 
-def _plain_key(key: Any) -> Any:
-    """A key as a plain one; the same object if it is plain."""
-    kind = type(key)
-    if kind in _PLAIN_KEYS or (kind is int and key.bit_length() <= _SHORT_BITS):
-        return key
+def _text_of(key: Any) -> str:
     try:
-        if isinstance(key, str):
-            return str.__str__(key)
-        if kind is tuple:
-            members = tuple(map(_plain_key, key))
-            return key if all(map(operator.is_, members, key)) else members
-        item = item_of(key)
-        if isinstance(item, (int, float)) and type(item) is not int:  # of an equal value, so it is found by both
-            return _plain_key(item.real)
-        if item is not key:
-            return _plain_key(item)
-        return str(key)
+        return str.__str__(key) if isinstance(key, str) else str(key)
     except Exception as error:
         raise TypeError(
             f"each key of the metrics must have a text, but str() of {shown(key)} raised {type(error).__name__}; "
@@ -291,31 +264,3 @@ def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
                 raise TypeError(f"a key must not lead through the value of another, but {key!r} does at {part!r}")
         level[last] = value
     return nested
-
-
-def _flatten_deep(result: Mapping[Any, Any], delimiter: str) -> dict[str, Any]:
-    """`flatten` for all kinds of mappings, nested to any level."""
-    flats: list[dict[str, Any]] = [{}]  # the flat items of each level
-    levels = [("", iter(result.items()))]  # an explicit stack: reports may be nested deeper than Python's stack
-    while levels:
-        prefix, items = levels[-1]
-        flat = flats[len(levels) - 1]
-        for key, value in items:
-            name = key if not prefix and isinstance(key, str) else f"{prefix}{key}"
-            if type(value) in _SCALARS:  # nearly always; a check for `Mapping` is slow
-                flat[name] = value
-                continue
-            if isinstance(value, Mapping) and value:
-                levels.append((f"{name}{delimiter}", iter(value.items())))
-                if len(levels) > len(flats):
-                    flats.append({})
-                break
-            flat[name] = value
-        else:
-            levels.pop()
-        if len(levels) > _MAX_LEVELS:
-            raise ValueError(f"a result must be nested at most {_MAX_LEVELS} levels deep, but got {name[:80]!r}...")
-    flat = flats[0]
-    for deeper in flats[1:]:
-        flat.update(deeper)
-    return flat

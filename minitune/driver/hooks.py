@@ -26,7 +26,7 @@ from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import RUNNING, STATUS
 from minitune.experiment.trial import Trial, copy_of_metrics
-from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
+from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_text_keys
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.space.tree import copy_tree
@@ -393,7 +393,7 @@ class Hooks:
             # A metric that one callback adds is seen by the next ones, by the journal and by the grid of results.
             told.pop(CONFIG, None)
             try:
-                result.update(with_plain_keys(told))
+                result.update(with_text_keys(told))
             except TypeError as error:
                 raise_told(hooks[0], trial, error)
             completed = None

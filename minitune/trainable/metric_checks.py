@@ -13,7 +13,7 @@ from typing import Any
 
 from minitune.base.checks import shown
 from minitune.base.pickling import PROTOCOL, ByteCounter
-from minitune.result import with_plain_keys
+from minitune.result import with_text_keys
 
 LIMIT_BYTES = 64_000_000
 """The largest size of a pickled report; that of a message is higher."""
@@ -25,13 +25,13 @@ _Path = tuple[Any, ...]
 
 
 def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
-    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for numbers.
+    """Metrics whose keys are texts, after a check that they can be sent to the driver. Fast for numbers.
 
     Raises:
         TypeError: If a key has no text, or a value cannot be pickled and loaded again, with key, type and reason.
         ValueError: If a value is a torch tensor, or all values together are larger than `LIMIT_BYTES`.
     """
-    metrics = with_plain_keys(metrics)
+    metrics = with_text_keys(metrics)
     if _NUMBERS.issuperset(map(type, metrics.values())):
         return metrics
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)

@@ -117,22 +117,9 @@ def test_a_simulated_trial_with_a_bad_key_fails_alone():
 
 
 @pytest.mark.parametrize("where", ["top", "nested"])
-def test_plain_keys_stay_and_others_become_texts(where):
-    keys = {
-        7: 7,
-        None: None,
-        2.5: 2.5,
-        b"a": b"a",
-        (1, ("x", None)): (1, ("x", None)),
-        "t": "t",
-        Level.LOW: 3,
-        Colour.RED: "Colour.RED",
-        (Colour.RED, 1): ("Colour.RED", 1),
-        OwnText("own"): "own",
-        2**70: str(2**70),
-        Unloadable(): "unloadable",
-        frozenset([1]): "frozenset({1})",
-    }
+def test_keys_become_texts(where):
+    keys = [7, None, (1, ("x", None)), "t", Level.LOW, Colour.RED, OwnText("own"), 2**70, Unloadable(), frozenset([1])]
+    texts = ["7", "None", "(1, ('x', None))", "t", "3", "Colour.RED", "own", str(2**70), "unloadable", "frozenset({1})"]
     values = {key: number for number, key in enumerate(keys)}
     metrics = values if where == "top" else {"d": {"e": values}}
 
@@ -141,17 +128,12 @@ def test_plain_keys_stay_and_others_become_texts(where):
 
     [result] = fit(reports)
     [restored] = restore(reports).get_results()
+    [line] = Path(result.path, "result.json").read_text().splitlines()
 
     assert result.error is None
-    for one in (result, restored):
-        found = one.metrics if where == "top" else one.metrics["d"]["e"]
-        own = [(key, type(key)) for key in found if key in keys.values()]
-        assert own == [(key, type(key)) for key in keys.values()]
-        assert [found[key] for key in keys.values()] == list(values.values())
-    [line] = Path(result.path, "result.json").read_text().splitlines()
-    row = json.loads(line)
-    written = row if where == "top" else row["d"]["e"]
-    assert [written[key] for key in ("7", "null", "3", "Colour.RED", "own", "unloadable")] == [0, 1, 6, 7, 9, 11]
+    for one in (result.metrics, restored.metrics, json.loads(line)):
+        found = one if where == "top" else one["d"]["e"]
+        assert [found[text] for text in texts] == list(range(len(keys)))
 
 
 def test_two_keys_with_one_text_are_refused_so_that_no_metric_is_lost():

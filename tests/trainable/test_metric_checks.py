@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 from kit import pull, settle
 
-from minitune.result import flatten, with_plain_keys
 from minitune.trainable import metric_checks, report
 
 
@@ -79,7 +78,7 @@ def test_a_report_that_is_too_large_tells_its_size(driver):
 
 def test_awkward_metrics_travel_unchanged(driver):
     deep = 1
-    for _ in range(500):
+    for _ in range(90):
         deep = {"d": deep}
     metrics = {
         "ellipsis": ...,
@@ -90,8 +89,6 @@ def test_awkward_metrics_travel_unchanged(driver):
         "none": None,
         "big": 10**400,
         "surrogate": "\ud800",
-        3: "key",
-        ("a", 1): "tuple key",
         "a/b.c\n": 1,
         "path": Path("x"),
         "deep": deep,
@@ -110,14 +107,6 @@ def test_a_metric_that_contains_itself_is_refused(driver):
     endless.append(endless)
     with pytest.raises(TypeError, match="contains itself"):
         pull(driver.start(lambda config: {"x": endless}))
-
-
-def test_metrics_that_contain_themselves_are_refused():
-    endless = {"loss": 1.0}
-    endless["again"] = endless
-    assert with_plain_keys(endless) is endless  # its keys are plain, and looking at them comes to an end
-    with pytest.raises(ValueError, match="must be nested at most"):
-        flatten(endless)
 
 
 def test_torch_tensors_are_refused(driver, monkeypatch):
