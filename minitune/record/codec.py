@@ -3,34 +3,33 @@
 The JSON is compact, on one line and in ASCII. A value that JSON cannot represent is a *tag*, an object whose first key
 is `$`::
 
-    {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
+    {"$":"float","v":"nan"}   {"$":"tuple","v":[1,2]}
+    {"$":"str","v":"<hex>"}   a text that UTF-8 cannot represent      {"$":"numpy","kind":"float32","v":0.5}
     {"$":"dict","v":[[key,value],...]}      a dict with keys that are not str, or with the key "$"
     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
     {"$":"put","number":1,"sha256":...,"size":n}                       an `ObjectRef`; the run has a copy of its file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
-Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. A long text is a
-pickle, and so is what is nested too deeply or has too many parts. Only a tag has the characters `{"$":`.
+A long text or int is a pickle, and so is what is nested too deeply or has too many parts. Only a tag has the characters
+`{"$":`.
 """
 
 from __future__ import annotations
 
-import datetime
 import importlib
 import json
 import math
 import os
 import pickle
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.json_text import JSON_TYPES, json_chunks, json_decoder, keeps_types
 from minitune.base.pickling import dumps_small
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, check_object_name, holds_code
-from minitune.base.text import ShortRepr, warn_once
+from minitune.base.text import PRINTED_BITS, ShortRepr, warn_once
 from minitune.error import TuneError
 from minitune.record import records
 
@@ -189,11 +188,14 @@ class _Tagger:
     def value(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind in JSON_TYPES:
-            if kind is str and len(value) > LARGE_BYTES:
-                return self._pickle(value)
-            return _scalar(value)
+            if kind is float and not math.isfinite(value):
+                return _tag("float", repr(value))
+            if kind is str and _has_surrogate(value):
+                return _tag("str", value.encode("utf-8", "surrogatepass").hex())
+            is_long = (kind is str and len(value) > LARGE_BYTES) or (kind is int and value.bit_length() >= PRINTED_BITS)
+            return self._pickle(value) if is_long else value
         if kind not in _WALKED:
-            return self._leaf(value)
+            return self._leaf(value, depth)
         if len(value) > PARTS_LIMIT:
             return self._pickle(value)
         self._nodes += len(value)
@@ -210,23 +212,18 @@ class _Tagger:
             return dict(pairs)
         return _tag("dict", [[self.value(key, 0), tree] for key, tree in pairs])
 
-    def _leaf(self, value: Any) -> Any:
+    def _leaf(self, value: Any, depth: int) -> Any:
         """A value that is neither a JSON scalar nor a builtin container."""
         kind = type(value)
-        writer = _LEAVES.get(kind)
-        if writer is not None:
-            written = writer(value)
-            if written is not None:
-                return written
         # A record that was read without unpickling can be written again as it was.
-        elif kind is Pickled or kind is Stored:
+        if kind is Pickled or kind is Stored:
             return _pickle_tag(value)
-        elif kind is ObjectRef:
+        if kind is ObjectRef:
             stored = self._objects.take_in(value.path)
             if stored is not None:
                 return {TAG: "put", "number": value.number, "sha256": stored.name, "size": stored.size_bytes}
-        elif kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
-            return _tag("numpy", _scalar(value.item()), kind=kind.__name__)
+        if kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
+            return _tag("numpy", self.value(value.item(), depth), kind=kind.__name__)
         return self._pickle(value)
 
     def _pickle(self, value: Any) -> dict[str, Any]:
@@ -252,18 +249,6 @@ def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:
     return {TAG: name, **more, "v": value}
 
 
-def _scalar(value: Any) -> Any:
-    """A str, int, float, bool or None, as a tag if JSON cannot represent the value."""
-    kind = type(value)
-    if kind is float and not math.isfinite(value):
-        return _tag("float", repr(value))
-    if kind is int and value.bit_length() > 64:
-        return _tag("int", hex(value))  # Python limits the number of decimal digits, not of hexadecimal ones
-    if kind is str and _has_surrogate(value):
-        return _tag("str", _base64(value.encode("utf-8", "surrogatepass")))
-    return value
-
-
 def _has_surrogate(text: str) -> bool:
     if text.isascii():
         return False
@@ -274,40 +259,12 @@ def _has_surrogate(text: str) -> bool:
     return False
 
 
-def _base64(data: bytes) -> str:
-    import base64
-
-    return base64.b64encode(data).decode("ascii")
-
-
-def _bytes_of(text: str) -> bytes:
-    import base64
-
-    return base64.b64decode(text, validate=True)
-
-
-def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | None:
-    """The tag of a naive or UTC date or time; None for other time zones, and in the second pass of a repeated hour."""
-    is_clear = value.tzinfo is None or value.tzinfo is datetime.UTC
-    if is_clear and not value.fold:
-        return _tag(type(value).__name__, value.isoformat())
-    return None
-
-
-# Writers of tags, by the exact type of the value. If a writer returns None, the value is pickled.
-_LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
-    bytes: lambda value: None if len(value) > LARGE_BYTES else _tag("bytes", _base64(value)),
-    datetime.datetime: _clock_tag,
-    datetime.time: _clock_tag,
-    datetime.date: lambda value: _tag("date", value.isoformat()),
-    datetime.timedelta: lambda value: _tag("timedelta", [value.days, value.seconds, value.microseconds]),
-}
-
-
 def _pickle_tag(value: Pickled | Stored) -> dict[str, Any]:
     head = {TAG: "pickle", "text": value.text, "python": value.python}
     if isinstance(value, Pickled):
-        return {**head, "v": _base64(value.data)}
+        import base64
+
+        return {**head, "v": base64.b64encode(value.data).decode("ascii")}
     return {**head, "sha256": value.name, "size": value.size_bytes}
 
 
@@ -340,7 +297,11 @@ class _Reader:
             return {self.value(key): self.value(item) for key, item in content}
         if name == "tuple":
             return tuple(self.value(item) for item in content)
-        return _READERS[name](content)
+        if name == "float":
+            return float(content)
+        if name == "str":
+            return bytes.fromhex(content).decode("utf-8", "surrogatepass")
+        raise ValueError(f"a tag of an unknown kind: {name!r}")
 
     def _object(self, tree: dict[str, Any]) -> Any:
         text = str(tree["text"])
@@ -350,7 +311,9 @@ class _Reader:
             # The name becomes a part of a path, and anybody may have written the line.
             pickled = Stored(check_object_name(tree["sha256"]), text, int(tree["size"]), python)
         else:
-            pickled = Pickled(text, _bytes_of(tree["v"]), python)
+            import base64
+
+            pickled = Pickled(text, base64.b64decode(tree["v"], validate=True), python)
         return load_object(pickled, self._objects, self._is_shared) if self._unpickle else pickled
 
     def _numpy(self, kind: str, number: Any) -> Any:
@@ -361,19 +324,6 @@ class _Reader:
         except ImportError:
             return number
         return numpy.dtype(kind).type(number)
-
-
-# Functions that make a value from the content of its tag, by the tag's name.
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "float": float,
-    "int": lambda text: int(text, 16),
-    "str": lambda text: _bytes_of(text).decode("utf-8", "surrogatepass"),
-    "bytes": _bytes_of,
-    "datetime": datetime.datetime.fromisoformat,
-    "time": datetime.time.fromisoformat,
-    "date": datetime.date.fromisoformat,
-    "timedelta": lambda parts: datetime.timedelta(*parts),
-}
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

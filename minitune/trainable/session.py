@@ -134,9 +134,8 @@ class Session:
             self.check_stopping()
         self.hand_over_made()
         number = self.take_checkpoint_number()
-        directory = os.path.abspath(
-            temporary_directory(self.info.directory, number, self.info.attempt)
-        )  # as in a Checkpoint
+        # absolute, as in a Checkpoint
+        directory = os.path.abspath(temporary_directory(self.info.directory, number, self.info.attempt))
         self._filling[directory] = number
         try:
             yield directory
