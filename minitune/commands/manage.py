@@ -6,7 +6,6 @@ import argparse
 import os
 import shlex
 import signal
-import socket
 import sys
 import time
 
@@ -24,7 +23,7 @@ from minitune.commands.selecting import (
 )
 from minitune.error import RunLockedError, TuneError
 from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.lock import RunLock, check_trusted, driver_pid, read_holder
+from minitune.record.lock import RunLock, check_trusted, driver_pid
 from minitune.record.reading import RunFollower, recorded_directories
 from minitune.record.standing import read_standing
 from minitune.record.stop_requests import ask_to_stop, is_heard
@@ -64,17 +63,14 @@ def add_parser(commands: Commands) -> None:
 def stop(options: argparse.Namespace) -> int:
     """Run `minitune stop`."""
     path, wanted = run_and_trial(options.run, options.trial)
-    holder = read_holder(RunDirectory(path).lock)
-    if holder is None:
+    pid = driver_pid(RunDirectory(path).lock)
+    if pid is None:
         _, state = read_standing(path)
         raise NotFoundError(f"the run {path} does not go on: it {state.said}")
-    if holder.host != socket.gethostname():
-        raise NotFoundError(f"the run {path} belongs to {holder}: stop it there")
+    if not pid:
+        raise NotFoundError(f"the run {path} belongs to a process elsewhere, as in another container: stop it there")
     # Another user who can write to the directory may have put any file into the place of the lock.
     check_trusted(path)
-    pid = driver_pid(RunDirectory(path).lock)
-    if not pid:
-        raise NotFoundError(f"the run {path} belongs to a process that this one cannot see, as in another container")
     if wanted is not None:
         return _stop_trial(path, wanted, pid)
     os.kill(pid, signal.SIGTERM)  # unlike SIGINT, no shell lets its background processes ignore it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -21,7 +22,7 @@ from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal, RecordHook
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import Holder, RunLock
+from minitune.record.lock import RunLock
 from minitune.record.recorder import Recorder
 from minitune.record.trial_directories import TrialDirectories
 
@@ -42,7 +43,6 @@ class OpenRun:
 
     recorder: Recorder
     _journal: Journal
-    _driver: Holder
 
     def __init__(
         self,
@@ -75,7 +75,8 @@ class OpenRun:
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)  # does nothing if the lock cannot be taken
             # Before anything is cleaned: the files belong to another driver as long as that has the lock.
-            self._driver = self._lock.holder or self._lock.acquire()
+            if not self._lock.is_held:
+                self._lock.acquire()
             stack.callback(self._housekeeper.close)
             self._housekeeper.start()  # before the first record: without its thread, nothing has begun
             self._prepare()
@@ -125,8 +126,7 @@ class OpenRun:
         """Write the first records of this driver. Blocks for a sync."""
         if first is not None:
             self._journal.append(first)
-        driver = self._driver
-        record = records.opened(driver.pid, driver.host, self._time_budget_s, self._limits, description)
+        record = records.opened(os.getpid(), socket.gethostname(), self._time_budget_s, self._limits, description)
         self._journal.append(record)
         self._journal.sync()  # from here on the run can be resumed even after a power cut
         with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read

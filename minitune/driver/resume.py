@@ -34,7 +34,7 @@ from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import reconcile
 from minitune.record import records
 from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.lock import check_own_directory, check_trusted, read_holder
+from minitune.record.lock import check_own_directory, check_trusted, driver_pid
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
 from minitune.record.run_files import comparable_space, dump_trainable, offer, recorded_space, write_trainable_file
@@ -291,9 +291,9 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         setup = seen.setup
         if path in _resumed or (setup.trainable_name, setup.space_keys) != (first.trainable_name, keys):
             continue
-        holder = read_holder(RunDirectory(path).lock)
-        if holder is None or holder.pid != os.getpid():
-            found.append((seen.is_unfinished, holder is None, setup.begun_s, path))
+        pid = driver_pid(RunDirectory(path).lock)
+        if pid != os.getpid():
+            found.append((seen.is_unfinished, pid is None, setup.begun_s, path))
     if found:
         is_unfinished, _, _, path = max(found)
         run = RunDirectory(path)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from minitune.experiment import states
 from minitune.experiment.endings import EndKind
+from minitune.record import lock
 from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory
 from minitune.record.reading import RunFollower
@@ -64,11 +65,9 @@ def standing_of(run: Story) -> Standing:
     ending = run.driver.ending
     go_on = f"`minitune resume {shlex.quote(path)}` continues it"
     if ending is None:
-        from minitune.record.lock import read_holder  # needs psutil
-
-        holder = read_holder(RunDirectory(path).lock)
-        if holder is not None:
-            return Standing(RUNNING_RUN, f"running ({holder})")
+        pid = lock.driver_pid(RunDirectory(path).lock)
+        if pid is not None:
+            return Standing(RUNNING_RUN, f"running ({lock.name_of(pid)})")
         return Standing(KILLED_RUN, f"killed: its process died before the end; {go_on}")
     if ending.kind is EndKind.FINISHED:
         return Standing(FINISHED_RUN, "finished")

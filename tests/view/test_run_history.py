@@ -95,7 +95,7 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch)
         """The driver writes its last record and releases the lock, after the others were read."""
         journal.write_bytes(b"".join([*begin, end]))
 
-    monkeypatch.setattr("minitune.record.lock.read_holder", end_the_run)
+    monkeypatch.setattr("minitune.record.lock.driver_pid", end_the_run)
     assert RunHistory(path).state.name == "finished"
 
 
