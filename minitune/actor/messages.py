@@ -130,13 +130,12 @@ ATOMIC_BYTES = 64 * 1024
 
 class Workplace(NamedTuple):
     """The surroundings of a worker. None as `directory`, `stdout` or `stderr` keeps the driver's; as a value of `env`
-    it removes the variable. `trial` is a directory that a new worker makes.
+    it removes the variable.
     """
 
     directory: str | None = None
     stdout: str | None = None
     stderr: str | None = None
-    trial: str | None = None
     env: Mapping[str, str | None] = MappingProxyType({})
 
 

@@ -61,7 +61,6 @@ from minitune.actor.surroundings import (
     take_workplace,
 )
 from minitune.base import processes
-from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.forks import Origin
 from minitune.base.pickling import dump_answer, dump_value, load_value
 from minitune.base.script import take_script
@@ -195,11 +194,6 @@ class Worker:
 
     def _make(self, boot: Boot) -> None:
         take_script(boot.script)
-        if boot.workplace.trial is not None:
-            try:
-                os.mkdir(boot.workplace.trial, OWN_DIRECTORY_MODE)
-            except FileExistsError:  # of an earlier attempt
-                pass
         if boot.is_reusable:
             self._process.surroundings = Surroundings()
             self._process.surroundings.apply(boot.workplace)

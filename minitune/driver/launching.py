@@ -69,7 +69,7 @@ class Launcher:
         self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
         self._feasible: Resources | None = None  # the last request that was not refused
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
-        self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.makes_directories)
+        self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
         self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
 
@@ -150,7 +150,7 @@ class Launcher:
         if trial.phase is Phase.PAUSED:
             self._outcomes.take(trial, Transition.UNPAUSE, "chosen by the scheduler")
         try:  # before the record of the start, which names the directory
-            directory = self._recorder.directories.prepare(trial, is_left=self._executor.makes_directories)
+            directory = self._recorder.directories.prepare(trial)
         except OSError as error:
             self._recorder.directories.raise_if_run_ends(error, self._recorder.run.path)
             text = f"the directory of trial {trial.name} cannot be used: {error}"

@@ -31,7 +31,7 @@ class Admission(Generic[_Actor, _Parked]):
 
     isolates = False
     has_queue = False
-    makes_directories = False
+    writes_parameters = False
     is_ordered = False
 
     def __init__(self, ledger: Ledger):

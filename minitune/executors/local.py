@@ -21,7 +21,7 @@ from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset,
 from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
-from minitune.base.files import OWN_DIRECTORY_MODE, remove_file
+from minitune.base.files import remove_file
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.preload import first_imports
 from minitune.base.script import script_here
@@ -120,7 +120,7 @@ class _Workplaces:
         stdout = os.path.join(trial_directory, self._output_names[0])
         stderr = os.path.join(trial_directory, self._output_names[1])
         directory = trial_directory if self.changes_directory else None
-        return Workplace(directory, stdout, stderr, trial_directory, env)
+        return Workplace(directory, stdout, stderr, env)
 
 
 class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
@@ -138,7 +138,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         TuneError: If runs are nested too deep.
     """
 
-    makes_directories = True
+    writes_parameters = True
 
     def __init__(
         self,
@@ -277,10 +277,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._start_process(actor)
             parked.remote.stop(0.0)
             return None
-        if actor.spec.directory is not None:
-            # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
-            with suppress(OSError):
-                os.mkdir(actor.spec.directory, OWN_DIRECTORY_MODE)
         self._put_into(parked.remote.process, actor, self._workplaces.of(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
 

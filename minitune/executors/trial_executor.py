@@ -38,7 +38,7 @@ class ActorSpec(NamedTuple):
 
     Attributes:
         factory: Creates the object; picklable, not to be changed, and pickled perhaps once for many actors.
-        directory: For output files, and the working directory; unless the executor `makes_directories`, it must exist.
+        directory: For output files, and the working directory; it must exist.
         reuse_key: A parked actor with this key and request may be reused by `reset(*args, allocation)`. `allocation` is
             None if it keeps its own. If `reset` returns False, raises or takes longer than 2 s, a new actor is started.
     """
@@ -60,8 +60,8 @@ class TrialExecutor(Protocol):
     """Whether each actor has its own process."""
     has_queue: bool
     """Whether an actor may wait after `start`; then `Placed` is its first event."""
-    makes_directories: bool
-    """Whether an actor's process makes its directory, and works in it from the beginning."""
+    writes_parameters: bool
+    """Whether an actor's process may write the parameter files of its trial."""
     is_ordered: bool
     """Whether the order of events depends on the calls only, and not on the time; see `logical_order`."""
 

@@ -345,11 +345,8 @@ def create_trial_directory(
     trial: Trial,
     dirname_creator: Callable[[Trial], str] | None = None,
     characters: int | None = None,
-    *,
-    is_left: bool = False,
 ) -> str:
-    """Choose the name of a trial's directory, and create it, unless it `is_left` to the worker. It ends in
-    eight hex digits if the wanted one existed.
+    """Choose the name of a trial's directory, and create it. It ends in eight hex digits if the wanted one existed.
 
     Raises:
         ValueError: If the trial's custom name breaks a rule of `check_name`.
@@ -359,8 +356,6 @@ def create_trial_directory(
         wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
     else:
         wanted = _default_directory_name(trial, identifier_limit() if characters is None else characters)
-        if is_left and trial.trial_id in wanted:
-            return wanted
     name = wanted
     while True:
         try:

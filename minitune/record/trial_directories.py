@@ -30,7 +30,8 @@ from minitune.record.layout import (
 
 logger = logging.getLogger("minitune")
 
-# The phases in which a trial may not have a directory yet.
+
+# The phases in which none of the user's code has run.
 _BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
 
 
@@ -43,15 +44,15 @@ class TrialDirectories:
         self._creator = creator
         self._name_characters = identifier_limit()
 
-    def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
-        """Create the trial's directory, unless that `is_left` to its worker, or clean it; return its path.
+    def prepare(self, trial: Trial) -> str:
+        """Create the trial's directory, or clean it; return its path.
 
         Raises:
             OSError: If it cannot be used.
             DiskError: If the run's directory is gone.
         """
         if trial.custom_dirname is None:
-            name = create_trial_directory(self._run.path, trial, self._creator, self._name_characters, is_left=is_left)
+            name = create_trial_directory(self._run.path, trial, self._creator, self._name_characters)
             trial.set_directory(self._run.path, name)
         else:
             fault = self.fault(trial)
@@ -64,7 +65,7 @@ class TrialDirectories:
     def fault(self, trial: Trial) -> OSError | None:
         """What is wrong with the directory of a trial that has been started; None if it is all right.
 
-        If a worker has died before it made it, it is made here.
+        If a power cut has taken it before the trial's first report, it is made again.
 
         Raises:
             OSError: If it cannot be made.
@@ -118,8 +119,6 @@ class TrialDirectories:
         with self._told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
                 self.prepare(trial)
-            else:
-                self.fault(trial)  # its worker may not have made it
             append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
 
     def remove_error(self, trial: Trial) -> None:

@@ -94,7 +94,7 @@ def actor(directory="/run/trial", env=None):
 
 def test_an_actor_works_in_its_directory_and_prints_into_files_there(here):
     kept = {"MINITUNE_ORIG_WORKING_DIR": str(here), "TUNE_ORIG_WORKING_DIR": str(here)}
-    files = ("/run/trial/out", "/run/trial/err", "/run/trial")
+    files = ("/run/trial/out", "/run/trial/err")
     env = {"OMP_NUM_THREADS": "2"}
     assert _Workplaces(("out", "err"), True).of(actor(env=env)) == Workplace("/run/trial", *files, {**env, **kept})
     assert _Workplaces(("out", "err"), False).of(actor()) == Workplace(None, *files, kept)

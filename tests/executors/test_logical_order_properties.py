@@ -25,7 +25,7 @@ class Racing:
 
     isolates = True
     has_queue = False
-    makes_directories = False
+    writes_parameters = False
 
     def __init__(self, arrivals, deaths):
         self.clock = VirtualClock()
