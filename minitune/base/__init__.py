@@ -17,7 +17,7 @@
     saved, snapshots      states of plug-ins, and their file
     preload               imports that the zygote does
     files, disk           paths and files; errors of a disk that end a run
-    process_limits        why processes cannot start
+    process_limits        errors of processes that cannot start
     forks                 which process made an object
     script                the script, in workers
     processes, cgroups    what the system says about a process

@@ -1,33 +1,15 @@
-"""Limits of the system on processes and threads, for the error of one that cannot be started.
-
-Linux counts each thread as a process.
-"""
+"""Errors of processes and threads that the system does not start. Linux counts each thread as a process."""
 
 from __future__ import annotations
 
-import os
 import threading
 
-from minitune.base.cgroups import own_groups, read_text
 from minitune.error import TuneError
 
 
 def with_limits(reason: str) -> str:
     """A reason why a process or thread cannot be started, with the limits that may be behind it."""
-    import resource
-
-    found = {}
-    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    if soft != resource.RLIM_INFINITY and os.getuid():  # root may start more
-        found["RLIMIT_NPROC (ulimit -u)"] = str(soft)
-    for directory in own_groups("pids"):
-        path = os.path.join(directory, "pids.max")
-        most = read_text(path)
-        if most.isdigit():
-            found[path] = most
-    if not found:
-        return reason
-    return f"{reason}; limits: {', '.join(f'{name} {most}' for name, most in found.items())}"
+    return f"{reason}; limits are ulimit -u, and pids.max of the control group, as in a container"
 
 
 def start_thread(thread: threading.Thread) -> None:
