@@ -16,11 +16,10 @@ The page reads the same language in its script. One table of cases tests both re
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.checks import is_real
@@ -41,7 +40,6 @@ _ORDERS: dict[str, _Compare] = {
 }
 _SIGNS: dict[str, _Compare] = {**_ORDERS, "=": operator.eq, "==": operator.eq, "!=": operator.ne}
 _UNREAD = re.compile(r"or|not|in|.*[(),!\"'].*", re.IGNORECASE)
-_VALUES_SHOWN = 10
 
 
 class ConditionError(ValueError):
@@ -67,18 +65,6 @@ class NamedColumn:
         return None if value == "" or value != value else value
 
 
-@dataclass(frozen=True)
-class Condition:
-    """What a text asks of rows, and notes for the user."""
-
-    tests: list[Test] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def holds(self, row: Row) -> bool:
-        """Whether the row is selected."""
-        return all(test(row) for test in self.tests)
-
-
 def column_named(name: str, columns: Sequence[NamedColumn]) -> NamedColumn:
     """The column with this name. Raises UnknownColumnError if there is none, or several."""
     lower = name.lower()
@@ -97,10 +83,10 @@ def column_named(name: str, columns: Sequence[NamedColumn]) -> NamedColumn:
     raise UnknownColumnError(f"there is no column {name!r}; there are {', '.join(names)}")
 
 
-def condition_of(words: str, columns: Sequence[NamedColumn], rows: Sequence[Row]) -> Condition:
-    """Read a condition on these rows. Raises ConditionError if it cannot be read."""
+def condition_of(words: str, columns: Sequence[NamedColumn], rows: Sequence[Row]) -> Test:
+    """Read a condition on these rows; whether it holds for a row. Raises ConditionError if it cannot be read."""
     tokens = _TOKEN.findall(words)
-    read = Condition()
+    tests: list[Test] = []
     while tokens:
         first = tokens.pop(0)
         if first.lower() == "and":
@@ -108,9 +94,9 @@ def condition_of(words: str, columns: Sequence[NamedColumn], rows: Sequence[Row]
         if not tokens or tokens[0] not in _SIGNS:
             numbered = next((column for column in columns if column.name == "trial" and first.isdecimal()), None)
             if numbered is not None:
-                read.tests.append(_comparison(numbered, "=", first, ()))
+                tests.append(_comparison(numbered, "=", first, ()))
             else:
-                read.tests.append(_has_word(_text_in(first), columns))
+                tests.append(_has_word(_text_in(first), columns))
             continue
         sign = tokens.pop(0)
         column = column_named(_text_in(first), columns)
@@ -118,13 +104,8 @@ def condition_of(words: str, columns: Sequence[NamedColumn], rows: Sequence[Row]
             raise ConditionError(f"a value is missing after {first} {sign}")
         value = _text_in(tokens.pop(0))
         there = [each for each in map(column.value, rows) if each is not None]
-        read.tests.append(_comparison(column, sign, value, there))
-        known = dict.fromkeys(map(_text_of, there))
-        if sign not in _ORDERS and _number_in(value) is None and known and value.lower() not in map(str.lower, known):
-            shown = ", ".join(itertools.islice(known, _VALUES_SHOWN))
-            more = f" and {len(known) - _VALUES_SHOWN} more" if len(known) > _VALUES_SHOWN else ""
-            read.notes.append(f"no row has {column.name} == {value}; there are {shown}{more}")
-    return read
+        tests.append(_comparison(column, sign, value, there))
+    return lambda row: all(test(row) for test in tests)
 
 
 def _text_in(token: str) -> str:

@@ -19,7 +19,7 @@ from minitune.base.numbers import number_or_flag
 from minitune.base.table import Table
 from minitune.base.text import counted, echo_codes
 from minitune.commands import Commands, set_command
-from minitune.commands.selecting import RUN_HELP, NotFoundError, count_from, existing_run, note
+from minitune.commands.selecting import RUN_HELP, NotFoundError, count_from, existing_run
 from minitune.commands.telling import add_json, echo_prose, print_json, terminal_width
 from minitune.config import default_storage_path
 from minitune.record.layout import locate_run
@@ -203,8 +203,7 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Row]:
     """
     rows = list(listing.rows)
     for text in options.filter:
-        condition = _condition_of(text, listing)
-        rows = list(filter(condition.holds, rows))
+        rows = list(filter(_condition_of(text, listing), rows))
     names = []
     if options.sort:
         names = [listing.column(name) for name in options.sort.split(",")]
@@ -217,16 +216,13 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Row]:
     return rows[: options.limit]
 
 
-def _condition_of(text: str, listing: Listing) -> conditions.Condition:
+def _condition_of(text: str, listing: Listing) -> conditions.Test:
     try:
-        condition = conditions.condition_of(text, listing.named, listing.rows)
+        return conditions.condition_of(text, listing.named, listing.rows)
     except conditions.UnknownColumnError as error:
         raise NotFoundError(str(error)) from None
     except conditions.ConditionError as error:
         raise argparse.ArgumentError(None, f"--filter: {error}") from None
-    for each in condition.notes:
-        note(each)
-    return condition
 
 
 def _further_names(name: str) -> Sequence[str]:

@@ -190,18 +190,6 @@ def test_mistakes_are_told_in_one_line_with_the_way_out(minitune, arguments, tex
 
 
 @pytest.mark.parametrize(
-    ("condition", "note"),
-    [
-        ("status == faild", "no row has status == faild; there are finished, failed"),
-        ("status == failed", ""),
-    ],
-)
-def test_a_value_that_no_row_has_is_answered_with_those_that_exist(minitune, condition, note):
-    status, _, err = minitune("ls", "run", "--filter", condition, "--filter", "loss >= 0")
-    assert (status, err) == (0, f"minitune: {note}\n" if note else "")
-
-
-@pytest.mark.parametrize(
     ("condition", "text"),
     [
         ("x>=", "--filter: a value is missing after x >="),

@@ -4,7 +4,6 @@
 class FilterError extends Error {}
 const ORDERS = { __proto__: null, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 const SIGNS = { __proto__: null, ...ORDERS, "=": (a, b) => a === b, "==": (a, b) => a === b, "!=": (a, b) => a !== b };
-const VALUES_SHOWN = 10;
 // A column has a name, `get` for the value of a row, perhaps `told` for its cell, and `also`, further names. A parameter that
 // is None has a value; another value that is null is missing.
 const isThere = (column, value) => value !== undefined && value !== "" && !Number.isNaN(value) && (value !== null || Boolean(column.isParam));
@@ -43,9 +42,9 @@ function comparison(column, sign, words, there) {
     return SIGNS[sign](text(value).toLowerCase(), words.toLowerCase());
   };
 }
-// What a filter's words ask of rows: `{ test, notes }`. Throws a FilterError with a sentence for what cannot be read.
+// What a filter's words ask of rows, or null. Throws a FilterError with a sentence for what cannot be read.
 function filterOf(words, columns, rows) {
-  const tokens = words.match(/"[^"]*"|'[^']*'|[<>!=]=|[<>=]|[^\s<>=!"']+|\S/g) || [], tests = [], notes = [];
+  const tokens = words.match(/"[^"]*"|'[^']*'|[<>!=]=|[<>=]|[^\s<>=!"']+|\S/g) || [], tests = [];
   while (tokens.length) {
     const first = tokens.shift();
     if (first.toLowerCase() === "and") continue;
@@ -59,21 +58,19 @@ function filterOf(words, columns, rows) {
     if (!tokens.length || tokens[0] in SIGNS || tokens[0].toLowerCase() === "and") throw new FilterError(`a value is missing after ${first} ${sign}`);
     const value = textIn(tokens.shift()), there = rows.map((row) => column.get(row)).filter((one) => isThere(column, one));
     tests.push(comparison(column, sign, value, there));
-    const known = [...new Set(there.map(text))];
-    if (!(sign in ORDERS) && numberIn(value) === null && known.length && !known.some((one) => one.toLowerCase() === value.toLowerCase())) notes.push(`no row has ${column.name} == ${value}; there are ${known.slice(0, VALUES_SHOWN).join(", ")}${known.length > VALUES_SHOWN ? ` and ${known.length - VALUES_SHOWN} more` : ""}`);
   }
-  return { test: tests.length ? (row) => tests.every((test) => test(row)) : null, notes };
+  return tests.length ? (row) => tests.every((test) => test(row)) : null;
 }
-// Reads a filter and shows in `problem` what is wrong with it. Null if it cannot be read.
+// Reads a filter as `{ test }` and shows in `problem` what is wrong with it. Null if it cannot be read.
 function readFilter(input, problem, columns, rows) {
   let found = null, wrong = "";
   try {
-    found = filterOf(input.value, columns, rows);
+    found = { test: filterOf(input.value, columns, rows) };
   } catch (error) {
     if (!(error instanceof FilterError)) throw error;
     wrong = error.message;
   }
-  problem.textContent = wrong || found.notes.join("; ");
+  problem.textContent = wrong;
   problem.hidden = !problem.textContent;
   problem.classList.toggle("failed", Boolean(wrong));
   input.classList.toggle("wrong", Boolean(wrong));
