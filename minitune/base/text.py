@@ -254,13 +254,10 @@ def date(at_s: float) -> str:
 
 
 def name_of_signal(number: int) -> str:
-    """The name of a signal, such as `SIGKILL`, or `SIGRTMIN+3` for a real-time signal."""
+    """The name of a signal, such as `SIGKILL`."""
     try:
         return signal.Signals(number).name
-    except ValueError:  # Python knows only the first and the last real-time signal
-        first = getattr(signal, "SIGRTMIN", number)  # macOS has none
-        if first < number <= getattr(signal, "SIGRTMAX", number):
-            return f"SIGRTMIN+{number - first}"
+    except ValueError:  # of the real-time signals, Python knows the first and the last one
         return f"signal {number}"
 
 

@@ -49,7 +49,6 @@ def end_of(phase, end, cause="", evidence="", shows=False, **place):
         (0, "exit code 0"),
         (3, "exit code 3"),
         (-9, "SIGKILL (9)"),
-        (-(signal.SIGRTMIN + 1), f"SIGRTMIN+1 ({signal.SIGRTMIN + 1})"),
     ],
 )
 def test_exit_statuses_are_told_in_words(code, words):

@@ -4,7 +4,6 @@ import io
 import logging
 import math
 import os
-import signal
 import sys
 
 import pytest
@@ -166,9 +165,7 @@ def test_a_value_is_long_from_a_thousand_members_or_ten_thousand_characters():
 
 
 def test_signals_have_their_names():
-    names = {9: "SIGKILL", 15: "SIGTERM", signal.SIGRTMIN: "SIGRTMIN", signal.SIGRTMIN + 3: "SIGRTMIN+3"}
-    assert {number: name_of_signal(number) for number in names} == names
-    assert [name_of_signal(number) for number in (signal.SIGRTMAX, 0, 99)] == ["SIGRTMAX", "signal 0", "signal 99"]
+    assert [name_of_signal(number) for number in (9, 15, 0, 99)] == ["SIGKILL", "SIGTERM", "signal 0", "signal 99"]
 
 
 def test_a_warning_is_given_once(caplog):
