@@ -13,7 +13,6 @@ import shlex
 import sys
 from typing import Any
 
-from minitune.base.lines import LONGEST_BYTES
 from minitune.base.numbers import as_number
 from minitune.base.text import plain_numbers
 from minitune.result import AUTO_RESULT_KEYS, EPISODES_THIS_ITER, TIMESTEPS_THIS_ITER
@@ -30,16 +29,10 @@ def print_report(metrics: dict[str, Any]) -> None:
 
     Raises:
         TypeError: If `metrics` is not a dict.
-        ValueError: If they are too large.
     """
     if not isinstance(metrics, dict):
         raise TypeError(f"metrics must be a dict such as {{'loss': 0.1}}, but got {type(metrics).__name__}")
     line = f"{MARK}{json.dumps(plain_numbers(metrics), default=_as_json)}\n".encode()
-    if len(line) > LONGEST_BYTES:
-        raise ValueError(
-            f"one report of a program may have at most {LONGEST_BYTES // 10**6} MB, but this one has "
-            f"{len(line) / 10**6:.1f} MB: write large data to a file"
-        )
     if sys.stdout is not None:
         sys.stdout.flush()  # what was printed before stays before
     while line:

@@ -25,10 +25,10 @@ from contextlib import suppress
 from typing import IO, Any, TextIO
 
 from minitune.base import files
-from minitune.base.lines import LONGEST_BYTES, LineSplitter, shown_lines
+from minitune.base.lines import LineSplitter, shown_lines
 from minitune.base.process_limits import with_limits
 from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, number_setting
-from minitune.base.text import counted, cut, name_of_signal
+from minitune.base.text import cut, name_of_signal
 from minitune.checkpoint import Checkpoint
 from minitune.error import ProgramError
 from minitune.result import EXPR_COMMAND_FILE
@@ -124,9 +124,6 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
             'the program ended without a report: it must print a line such as {"loss": 0.3} or `report loss=0.3` to '
             "its standard output, or call minitune.report({...}); --pattern finds metrics in other lines"
         )
-    if process.too_long and not has_reported:
-        limit = f"{LONGEST_BYTES // 10**6} MB"
-        what += f"; {counted(process.too_long, 'line')} of more than {limit} could be no report"
     tail = process.last_lines()
     if tail:
         shown = ["its last lines:", *(f"  {line}" for line in tail)]
@@ -172,10 +169,6 @@ class _ProgramProcess:
             self._errors.close()
             reason = with_limits(f"the program cannot be watched: {error}")
             raise ProgramError(f"{reason}\ncommand: {shlex.join(words)}") from None
-
-    @property
-    def too_long(self) -> int:
-        return self._splitter.too_long
 
     def reports(self) -> Iterator[dict[str, Any]]:
         """Yield the reports in the standard output, and pass all of it on.

@@ -1,10 +1,5 @@
 """Lines of what programs print, as a terminal shows them."""
 
-import tracemalloc
-
-import pytest
-
-from minitune.base import lines
 from minitune.base.lines import LineSplitter, shown_lines
 
 OUTPUT = (
@@ -44,28 +39,3 @@ def test_lines_are_the_same_however_their_bytes_come():
 
         assert split(splitter, pieces) == SHOWN
         assert b"".join(piece for data in pieces for piece, _ in LineSplitter().feed(data)) == OUTPUT
-
-
-@pytest.mark.parametrize("end", [b"\n", b""])
-def test_a_line_that_is_too_long_is_left_out(monkeypatch, end):
-    monkeypatch.setattr(lines, "LONGEST_BYTES", 10)
-    splitter = LineSplitter()
-
-    assert split(splitter, [b"before\n", *[b"x"] * 30, end]) == ["before"]
-    assert split(splitter, [b"0123456789"]) == ["0123456789"]
-    assert split(splitter, [*[b"x"] * 30, b"\r", b"visible\n"]) == ["visible"]
-    assert splitter.too_long == 1
-
-
-def test_an_output_without_lines_takes_little_memory(monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST_BYTES", 1_000_000)
-    splitter = LineSplitter()
-    tracemalloc.start()
-    try:
-        for end in (b"\r", b""):
-            assert split(splitter, [b"x" * 50_000 + end] * 200) == ([] if not end else ["x" * 50_000])
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-
-    assert peak_bytes < 4_000_000

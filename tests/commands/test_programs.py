@@ -20,7 +20,6 @@ from manual_pages import MANUAL
 
 from minitune import get_context, report
 from minitune.analysis import ExperimentAnalysis
-from minitune.base import lines
 from minitune.commands.selecting import seconds
 from minitune.trainable import program as program_module
 from minitune.trainable.command_line import read_command
@@ -338,25 +337,6 @@ def test_output_is_bytes_whatever_the_locale_is(run, monkeypatch, encoding):
     assert Path(trial.local_path, "stderr").read_bytes() == printed
 
 
-def test_a_line_that_is_too_long_is_no_report(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST_BYTES", 1000)
-    long = "printf 'report v=1%02000d\\n' 0"
-
-    grid = fit(program(f"{long}; echo report v=2", tmp_path))
-    assert (grid[0].metrics["v"], grid[0].metrics["training_iteration"]) == (2, 1)
-    grid = fit(program(long, tmp_path), name="without")
-    assert "without a report" in str(grid[0].error)
-    assert "1 line of more than 16 MB could be no report" in str(grid[0].error)
-
-
-def test_a_report_of_python_code_that_is_too_long_is_an_error(run):
-    code = "import minitune; minitune.report({'v': 'x' * 20_000_000})"
-    status, out, _ = run("run", "--name", "run", "--", sys.executable, "-c", code)
-
-    assert status == 3
-    assert "one report of a program may have at most 16 MB, but this one has 20.0 MB" in out
-
-
 @pytest.mark.parametrize("form", ["json", "pairs", "pattern"])
 def test_words_of_minitune_are_metrics_of_the_program(run, form):
     names = sorted(RESERVED)
@@ -414,7 +394,6 @@ def test_python_code_reports_without_a_buffer(run):
             "the program ended with exit status 137, which a shell returns if SIGKILL has killed its command",
             "out",
         ),
-        (f"echo report v=1; kill -{signal.SIGRTMIN + 3} $$", "the program was killed by SIGRTMIN+3\n", "report v=1"),
         (r"printf '1%%\r\033[31m2%%\033[m\r\nend\n' >&2; exit 3", "the program ended with exit status 3", "2%\n  end"),
         ("echo hello", "the program ended without a report: it must print a line such as", "hello"),
         ("echo warned >&2", "the program ended without a report: it must print a line such as", "warned"),
