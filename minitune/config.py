@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
-from minitune.base.calls import explains_calls, right_place
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, of_class, require, require_flag, require_metric, shown
 from minitune.base.files import local_path
 from minitune.base.settings import setting
@@ -80,7 +80,7 @@ def _is_same(value: Any, other: Any) -> bool:
         return False
 
 
-@explains_calls(right_place)
+@explains_calls
 @dataclass(repr=False)
 class FailureConfig(Config):
     """How a run handles failures of trials.
@@ -119,7 +119,7 @@ class FailureConfig(Config):
             )
 
 
-@explains_calls(right_place)
+@explains_calls
 @dataclass(repr=False)
 class CheckpointConfig(Config):
     """Which checkpoints a trial saves and keeps.
@@ -154,7 +154,7 @@ class CheckpointConfig(Config):
         require(at_end is None or isinstance(at_end, bool), "checkpoint_at_end: None, True or False", at_end)
 
 
-@explains_calls(right_place)
+@explains_calls
 @dataclass(repr=False)
 class ResumeConfig(Config):
     """How a resume treats finished, unfinished and failed trials."""
@@ -209,7 +209,7 @@ def default_storage_path() -> str:
     return local_path(setting("STORAGE_PATH"))
 
 
-@explains_calls(right_place)
+@explains_calls
 @dataclass(repr=False)
 class RunConfig(Config):
     """Where a run is stored, what it shows, what it does about failures, and which checkpoints it keeps.
@@ -280,7 +280,7 @@ class RunConfig(Config):
         log_file_names(self.log_to_file)
 
 
-@explains_calls(right_place)
+@explains_calls
 @dataclass(repr=False)
 class ScalingConfig(Config):
     """What a trainer of `minitune.train` needs: the resources of its one worker, which is the trial's process.

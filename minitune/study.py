@@ -36,7 +36,7 @@ class Evaluation:
         return not self.metrics
 
 
-@explains_calls()
+@explains_calls
 class Study:
     """Asks for configurations and is told their values. Many may be open at once, and be told in any order.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from minitune.base.calls import explains_calls, right_place
+from minitune.base.calls import explains_calls
 from minitune.base.checks import (
     check_num_samples,
     duration_s,
@@ -35,7 +35,7 @@ ExecutorName = Literal["local", "inline", "ray"]
 EXECUTORS = get_args(ExecutorName)
 
 
-@explains_calls(right_place)
+@explains_calls
 @dataclass(repr=False)
 class TuneConfig(Config):
     """The objective of a run, and how it searches.

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from minitune.base.calls import explains_calls, right_place
+from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
 from minitune.base.settings import RESUME, is_on, shared_variable
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
@@ -34,18 +33,7 @@ if TYPE_CHECKING:
     from minitune.result_grid import ResultGrid
 
 
-def _right_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The hint for arguments that belong to a config."""
-    for name in kwargs:
-        for kind, argument in ((TuneConfig, "tune_config"), (RunConfig, "run_config")):
-            if name in inspect.signature(kind).parameters:
-                return f"it belongs to {kind.__name__}: Tuner(..., {argument}={kind.__name__}({name}=...))"
-    if len(args) > 1:
-        return "pass the space as param_space: Tuner(trainable, param_space=...)"
-    return right_place(args, kwargs)
-
-
-@explains_calls(_right_place)
+@explains_calls
 class Tuner:
     """Evaluates a trainable under many configurations.
 

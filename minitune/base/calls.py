@@ -1,27 +1,27 @@
-"""Errors of calls whose arguments do not fit: they name the argument that was probably meant.
+"""Errors of calls with an unknown keyword: they name the argument that was probably meant.
 
-Python's own error names only the wrong argument, and for an inherited constructor another class. Errors from inside the
-function pass unchanged: if the call itself has failed, no frame of the function is in the traceback.
+Python's own error names, for an inherited constructor, another class. All other errors pass unchanged.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from minitune.base.checks import did_you_mean
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
-Hint = Callable[[Sequence[Any], Mapping[str, Any]], str]
-"""Returns for the positional and the unknown arguments of a wrong call what to write instead, or an empty text."""
 
 _PLACES = {
+    "callbacks": "RunConfig(callbacks=...)",
+    "checkpoint_config": "RunConfig(checkpoint_config=...)",
     "config": "Tuner(param_space=...)",
     "direction": "TuneConfig(mode=...)",
     "directions": "TuneConfig(mode=...)",
     "keep_checkpoints_num": "CheckpointConfig(num_to_keep=...)",
+    "max_concurrent_trials": "TuneConfig(max_concurrent_trials=...)",
     "max_epochs": 'RunConfig(stop={"training_iteration": ...})',
     "max_failures": "FailureConfig(max_failures=...)",
     "max_retries": "FailureConfig(max_failures=...)",
@@ -29,82 +29,54 @@ _PLACES = {
     "mode": "TuneConfig(mode=...)",
     "n_jobs": "TuneConfig(max_concurrent_trials=...)",
     "n_trials": "TuneConfig(num_samples=...)",
+    "name": "RunConfig(name=...)",
     "num_samples": "TuneConfig(num_samples=...)",
     "points_to_evaluate": "TuneConfig(search_alg=TPESearch(points_to_evaluate=...))",
     "pruner": "TuneConfig(scheduler=...)",
     "resources_per_trial": "with_resources(trainable, {...})",
     "sampler": "TuneConfig(search_alg=...)",
+    "scheduler": "TuneConfig(scheduler=...)",
+    "search_alg": "TuneConfig(search_alg=...)",
+    "stop": "RunConfig(stop=...)",
+    "storage_path": "RunConfig(storage_path=...)",
+    "time_budget_s": "TuneConfig(time_budget_s=...)",
     "timeout": "TuneConfig(time_budget_s=...)",
 }
 """Where the value of an argument goes that has this name in another class, or in another library."""
 
 
-def right_place(args: Sequence[Any], unknown: Mapping[str, Any]) -> str:
-    """The `Hint` of the classes that configure a run."""
-    return next((f"write {_PLACES[name]}" for name in unknown if name in _PLACES), "")
+def explains_calls(target: _Target) -> _Target:
+    """Decorate a function or class: a call with an unknown keyword raises a TypeError with help."""
+    is_class = isinstance(target, type)
+    # mypy: a subclass may have another signature; the wrapper passes all arguments on
+    function: Any = target.__init__ if is_class else target
 
-
-def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Callable[[_Target], _Target]:
-    """Make a decorator of a function or class: a call with wrong arguments raises a TypeError with help. The text of
-    `hint` replaces the name of a similar argument.
-    """
-
-    def decorate(target: _Target) -> _Target:
-        if not isinstance(target, type):
-            wrapped: _Target = _explained(target, lambda args: (target.__name__, args), hint)
-            return wrapped
-
-        def name_and_arguments(args: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-            kind = type(args[0])  # a subclass may inherit the constructor
-            if name and kind is target:
-                return name, args[1:]
-            return kind.__name__, args[1:]
-
-        # mypy: a subclass may have another signature; the wrapper passes all arguments on
-        target.__init__ = _explained(target.__init__, name_and_arguments, hint)  # type: ignore[misc]
-        return target
-
-    return decorate
-
-
-def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
-    """The error of a call with a keyword that the function does not take."""
-    return TypeError(f"{function}() takes no argument {name!r}{did_you_mean(name, known)}")
-
-
-def _explained(
-    function: Any, name_and_arguments: Callable[[Sequence[Any]], tuple[str, Sequence[Any]]], hint: Hint | None
-) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
             trace = error.__traceback__
-            if trace is None or trace.tb_next is not None:
+            if trace is None or trace.tb_next is not None:  # it comes from inside
                 raise
-            name, given = name_and_arguments(args)
-            signature = inspect.signature(function)
-            known = list(signature.parameters)[len(args) - len(given) :]  # without `self`
-            takes = f"it takes {', '.join(name for name in known if name[0] != '_') or 'nothing'}"
-            others = {keyword: value for keyword, value in kwargs.items() if keyword not in known}
-            instead = "" if hint is None else hint(given, others)
-            unknown = next(iter(others), None)
+            known = list(inspect.signature(function).parameters)[is_class:]
+            unknown = next((keyword for keyword in kwargs if keyword not in known), None)
             if unknown is None:
-                text = f"{name}(): {_misfit(signature, args, kwargs)}; {instead or takes}"
-            elif instead:
-                text = f"{name}() takes no argument {unknown!r}; {instead}"
-            else:
-                text = f"{unknown_argument(name, unknown, known)}; {takes}"
-            raise TypeError(text) from None
+                raise
+            kind = type(args[0]) if is_class else target  # a subclass may inherit the constructor
+            raise unknown_argument(kind.__name__, unknown, known) from None
 
-    return call
+    if is_class:
+        target.__init__ = call  # type: ignore[method-assign]
+        return target
+    return call  # type: ignore[return-value]
 
 
-def _misfit(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments, such as `too many positional arguments`."""
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        return str(error)
-    return "the arguments do not fit"
+def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error of a call with a keyword that the function does not take."""
+    if name in _PLACES:
+        hint = f"; write {_PLACES[name]}"
+    else:
+        takes = ", ".join(each for each in known if each[0] != "_")
+        hint = f"{did_you_mean(name, known)}; it takes {takes or 'nothing'}"
+    return TypeError(f"{function}() takes no argument {name!r}{hint}")

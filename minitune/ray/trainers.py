@@ -79,7 +79,7 @@ class _TrainLoop:
         return scaling.as_placement_group_factory()
 
 
-@explains_calls()
+@explains_calls
 class DataParallelTrainer(BoundFunction):
     """Trains with `train_loop_per_worker` in one process; the base class of the trainers.
 

@@ -156,7 +156,7 @@ class _Standing:
     promoted: bool = True
 
 
-@explains_calls(name="ASHAScheduler")
+@explains_calls
 class AsyncHyperBandScheduler(HalvingScheduler):
     """Compares trials at rungs `r, r * eta, r * eta^2, ...`; about the best 1/eta of each continue.
 

@@ -135,7 +135,7 @@ def rung_times(max_t: float, eta: float, index: int) -> list[float]:
 # -- schedulers -------------------------------------------------------------------------------------------------------
 
 
-@explains_calls()
+@explains_calls
 class HyperBandScheduler(HalvingScheduler):
     """Pauses each trial at the rungs of its bracket until all have come, and resumes the best 1/eta.
 
@@ -385,7 +385,7 @@ class HyperBandScheduler(HalvingScheduler):
         return reason, facts
 
 
-@explains_calls()
+@explains_calls
 class HyperBandForBOHB(HyperBandScheduler):
     """HyperBand for search algorithms that model each rung by itself.
 

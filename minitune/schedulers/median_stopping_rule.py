@@ -48,7 +48,7 @@ class _Curve:
         return None
 
 
-@explains_calls()
+@explains_calls
 class MedianStoppingRule(MetricScheduler):
     """Stops a trial whose best value is worse than the median of the other trials' means up to the same time.
 

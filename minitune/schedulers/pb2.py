@@ -83,7 +83,7 @@ class _Gain:
     rate: float
 
 
-@explains_calls()
+@explains_calls
 class PB2(PopulationBasedTraining):
     """Population based training whose new hyperparameters are chosen by a Gaussian process.
 

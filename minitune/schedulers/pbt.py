@@ -153,7 +153,7 @@ def _json_value(value: Any) -> Any:
 # -- replay -----------------------------------------------------------------------------------------------------------
 
 
-@explains_calls()
+@explains_calls
 class PopulationBasedTrainingReplay(FIFOScheduler):
     """Trains one trial with the schedule of configurations that population based training has found.
 
@@ -230,7 +230,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
-@explains_calls()
+@explains_calls
 class PopulationBasedTraining(MetricScheduler):
     """Trains all trials of a run as one population, in which the worst continue from copies of the best.
 

@@ -27,7 +27,7 @@ logger = logging.getLogger("minitune")
 _BUDGET = "hyperband_info/budget"
 
 
-@explains_calls()
+@explains_calls
 class TPESearch(SpaceSearcher):
     """Searches with tree-structured Parzen estimators; needs no other library.
 

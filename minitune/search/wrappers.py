@@ -25,7 +25,7 @@ _Outcome = tuple[dict[str, Any] | None, bool]
 """The last result of an ended trial, if it has one, and whether it failed."""
 
 
-@explains_calls()
+@explains_calls
 class ConcurrencyLimiter(SearcherWrapper):
     """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
 
@@ -156,7 +156,7 @@ class _Group:
         return next(iter(self.outcomes))
 
 
-@explains_calls()
+@explains_calls
 class Repeater(SearcherWrapper):
     """Runs each suggestion `repeat` times and tells the searcher the mean of the metric, once, under the first id.
 

@@ -17,7 +17,6 @@ from copy import copy
 from itertools import repeat
 from typing import Any, TypeVar
 
-from minitune.base.calls import explains_calls
 from minitune.base.checks import shown
 from minitune.base.numbers import known_number
 from minitune.base.seeds import random_generator
@@ -868,14 +867,6 @@ def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
     return Integer(lower, upper).loguniform(base).quantized(q)
 
 
-def _as_list(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The hint for several values in place of a list of them."""
-    if len(args) < 2:
-        return ""
-    return f"pass one list: [{', '.join(map(shown, args))}]"
-
-
-@explains_calls(_as_list)
 def choice(categories: Iterable[Any]) -> Categorical:
     """One of `categories`, drawn uniformly. If the drawn category contains domains, these are drawn as well.
 
@@ -886,7 +877,6 @@ def choice(categories: Iterable[Any]) -> Categorical:
     return Categorical(categories).uniform()
 
 
-@explains_calls(_as_list)
 def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
     """Each of `values`, combined with each value of every other grid, as the plain dict `{"grid_search": values}`.
 

@@ -283,7 +283,7 @@ class FunctionStopper(Stopper):
         return callable(fn) and not isinstance(fn, (Stopper, type))
 
 
-@explains_calls()
+@explains_calls
 class MaximumIterationStopper(Stopper):
     """Ends a trial after a number of results. It does not read `training_iteration`.
 
@@ -309,7 +309,7 @@ class MaximumIterationStopper(Stopper):
         return f"{self._max_iter} results were reported"
 
 
-@explains_calls()
+@explains_calls
 class TrialPlateauStopper(Stopper):
     """Ends a trial when the standard deviation of its last values falls below a limit.
 
@@ -376,7 +376,7 @@ class TrialPlateauStopper(Stopper):
 # -- the whole run ----------------------------------------------------------------------------------------------------
 
 
-@explains_calls()
+@explains_calls
 class ExperimentPlateauStopper(Stopper):
     """Ends the run when the best values of all trials have been close together for long enough.
 
@@ -429,7 +429,7 @@ class ExperimentPlateauStopper(Stopper):
         return self._close_for >= self._patience and self.has_plateaued()
 
 
-@explains_calls()
+@explains_calls
 class TimeoutStopper(Stopper):
     """Ends the run when its time budget is used up.
 
