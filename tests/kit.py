@@ -80,6 +80,7 @@ from minitune import (
 from minitune.base.actor_thread import ActorThread
 from minitune.base.clock import VirtualClock
 from minitune.base.shared_values import hold
+from minitune.base.snapshots import SavedFiles
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment import states
@@ -223,11 +224,14 @@ def newest_snapshot(directory: Path | None = None) -> dict[str, Any]:
 def newest_state(component: str, directory: Path | None = None) -> Any:
     """The state of a plug-in in the newest snapshot; of a searcher, without that of its search algorithm."""
     state = newest_snapshot(directory)[component]
-    if isinstance(state, dict):
-        (found,) = (data for name, data in state.items() if not name.startswith("search_gen_state"))
-        return pickle.loads(found)
-    found = pickle.loads(state)
-    return found[1] if component == "searcher" else found
+    if not isinstance(state, SavedFiles):
+        state = pickle.loads(state)
+    if component == "searcher":
+        _, state = state
+    if isinstance(state, SavedFiles):
+        (data,) = state.values()
+        return pickle.loads(data)
+    return state
 
 
 def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) -> dict[str, bytes]:

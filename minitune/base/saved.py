@@ -30,4 +30,5 @@ class Saved:
         Raises:
             ValueError: If the state does not fit the arguments.
         """
-        self.__dict__.update(state)
+        names = state if self._STATE is None else self._STATE
+        self.__dict__.update({name: state[name] for name in names})

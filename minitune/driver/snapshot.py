@@ -30,15 +30,16 @@ from minitune.base.settings import number_setting, setting
 from minitune.base.snapshots import (
     CALLBACKS,
     NAME,
+    SAVED,
     SCHEDULER,
     SEARCHER,
     PluginState,
+    SavedFiles,
     decode_states,
     encode_states,
 )
 from minitune.base.user_code import runs
 from minitune.driver.hooks import DriverContext, Hooks
-from minitune.error import TuneError
 from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.record import records
@@ -46,7 +47,7 @@ from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Searcher, layers_of, newest_file
+from minitune.search.searcher import Searcher, layers_of, take_over
 from minitune.stopper import Stopper
 
 logger = logging.getLogger("minitune")
@@ -63,9 +64,7 @@ COST_SHARE = 1 / 20
 """The largest share of time that snapshots may take. Not measured: more delays trials, less lets a resume replay more.
 """
 
-_STATE = "state.pkl"
-"""The name of the file of a scheduler that saves itself."""
-_BY_FILES = ("save", "restore", "save_to_dir", "restore_from_dir")
+_BY_FILES = ("save", "restore")
 """A class that overrides one of these is saved to files, in a directory of its own."""
 
 
@@ -115,18 +114,15 @@ def load_state(
     """
     saved = state.state
     try:
-        if isinstance(saved, dict):
+        if isinstance(saved, SavedFiles):
             with _scratch(run, saved) as directory:
-                if component == SEARCHER:
-                    plugin.restore_from_dir(directory)
-                else:
-                    plugin.restore(os.path.join(directory, _STATE))
+                plugin.restore(os.path.join(directory, SAVED))
         elif component == SEARCHER:
             own, of_searcher = pickle.loads(saved)
             plugin.set_state(own)
             searcher = innermost(plugin)
             if searcher is not None:
-                searcher.set_state(of_searcher)
+                take_over(searcher, of_searcher)
         elif component == CALLBACKS:
             for callback, (name, data) in zip(plugin, pickle.loads(saved), strict=False):
                 if data is not None and name == type(callback).__qualname__:
@@ -197,33 +193,36 @@ class SnapshotKeeper:
                 found[component] = PluginState(class_names(plugin), state)
         return found
 
-    def _state_of(self, component: str, plugin: Any) -> bytes | dict[str, bytes] | None:
+    def _state_of(self, component: str, plugin: Any) -> bytes | SavedFiles | None:
         """The state of a plug-in; None if it has none."""
         if component == SEARCHER:
             return self._state_of_search(plugin)
         if component == CALLBACKS:
             states = [(type(each).__qualname__, _callback_state(each, self._context)) for each in plugin]
             return None if all(state is None for _, state in states) else pickle.dumps(states)
-        if component == SCHEDULER and _overrides(plugin, TrialScheduler, ("save", "restore")):
-            with _scratch(self._run) as directory, runs(plugin.save):
-                plugin.save(os.path.join(directory, _STATE))
-                return _read_all(directory)
+        if component == SCHEDULER and _overrides(plugin, TrialScheduler, _BY_FILES):
+            return self._saved_files(plugin)
         with runs(plugin.get_state):
             state = plugin.get_state()
             return _dumps(state, self._context) if state else None
 
-    def _state_of_search(self, plugin: Any) -> bytes | dict[str, bytes]:
+    def _state_of_search(self, plugin: SearchAlgorithm) -> bytes | None:
         searcher = innermost(plugin)
-        base = SearchAlgorithm if searcher is None else SearchGenerator
-        if _overrides(plugin, base, _BY_FILES) or (searcher is not None and _overrides(searcher, Searcher, _BY_FILES)):
-            with _scratch(self._run) as directory, runs(plugin.save_to_dir):
-                # A keyword, because Ray Tune's base class takes **kwargs.
-                plugin.save_to_dir(directory, session_str="snapshot")
-                if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
-                    raise TuneError(f"{type(searcher).__name__} has written no state")
-                return _read_all(directory)
+        inner: Any = None
+        if searcher is None and not saves_itself(SEARCHER, plugin):
+            return None  # it is told all events again
+        if searcher is not None and _overrides(searcher, Searcher, _BY_FILES):
+            inner = self._saved_files(searcher)
         with runs(plugin.get_state):
-            return dumps_by_value((plugin.get_state(), None if searcher is None else searcher.get_state()))
+            if searcher is not None and inner is None:
+                inner = searcher.get_state()
+            return dumps_by_value((plugin.get_state(), inner))
+
+    def _saved_files(self, plugin: Any) -> SavedFiles:
+        with _scratch(self._run) as directory, runs(plugin.save):
+            plugin.save(os.path.join(directory, SAVED))
+            names = files.names(directory)
+            return SavedFiles({name: files.read_bytes(os.path.join(directory, name)) for name in names})
 
     def _write(self, states: Mapping[str, PluginState]) -> None:
         """Write a snapshot and its record, and remove the file of the oldest one."""
@@ -259,7 +258,7 @@ def saves_itself(component: str, plugin: Any) -> bool:
     if component == SEARCHER:
         one = innermost(plugin) or plugin
     base = next(base for base in (SearchAlgorithm, Searcher, TrialScheduler, Stopper) if isinstance(one, base))
-    return getattr(one, "_STATE", None) is not None or _overrides(one, base, ("get_state", "save"))
+    return _overrides(one, base, ("_STATE", "get_state", "save"))
 
 
 def _overrides(plugin: Any, base: type, names: Iterable[str]) -> bool:
@@ -315,10 +314,6 @@ def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> 
     finally:
         if origin.is_here():  # not in a child that the plug-in forked: the parent still uses the directory
             files.discard_tree(directory)
-
-
-def _read_all(directory: str) -> dict[str, bytes]:
-    return {name: files.read_bytes(os.path.join(directory, name)) for name in files.names(directory)}
 
 
 def _sha256(data: bytes) -> str:

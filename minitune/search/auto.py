@@ -97,19 +97,12 @@ class AutoSearch(TPESearch):
     `TPESearch`.
     """
 
+    _STATE = (*TPESearch._STATE, "_logs", "_region")
+
     _logs: Sequence[float] = ()  # the length scales of the last suggestion, from which the next one begins
     _region: Region | None = None
     _evolution: Evolution | None = None
     _heard = 0
-
-    def get_state(self) -> dict[str, Any]:
-        region = self._region and dict(vars(self._region))
-        return {**super().get_state(), "logs": self._logs, "region": region}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._logs = state["logs"]
-        self._region = state["region"] and Region(**state["region"])
 
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random

@@ -8,7 +8,6 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from minitune.base.checks import is_whole, require, require_flag, shown
@@ -18,18 +17,14 @@ from minitune.experiment.trial import Trial
 from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import Experiments, SearchAlgorithm, SearchedExperiment, only_experiment
 from minitune.search.searcher import checked_points
-from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
-from minitune.space.variants import Position, Variant, VariantTable
+from minitune.space.variants import Variant, VariantTable
 
 logger = logging.getLogger("minitune")
 
 _TRIES_AT_GRID_POINT = 500
 """A point of a grid is left out after so many refused draws: other points may be better. Not measured: more
 draws let an impossible point hold up the run longer.
-"""
-_SAME_DRAWS = 32
-"""A function that has returned the same value so many times counts as not random: a fair coin does so in one of 10^9.
 """
 
 
@@ -48,7 +43,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         TypeError: If `points_to_evaluate` is no list of dicts, or `random_state` no seed.
     """
 
-    CKPT_FILE_TMPL = "basic-variant-state-{}.pkl"
+    _STATE = ("_finished", "_seed", "_live", "_paused", "_left_out")
 
     def __init__(
         self,
@@ -176,7 +171,6 @@ class BasicVariantGenerator(SearchAlgorithm):
     def _admit_at_point(
         self, table: VariantTable, variant: Variant, one: Filter, refused: Counter[Verdict]
     ) -> Variant | None:
-        keys: set[str] = set()
         tries = _TRIES_AT_GRID_POINT
         if table.round_size == 1:
             tries = one.max_tries
@@ -188,10 +182,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             if verdict is Verdict.ADMITTED:
                 return drawn
             refused[verdict] += 1
-            # If the first draws are all equal, nothing is drawn at this point, and more tries are of no use.
-            if attempt < _SAME_DRAWS:
-                keys.add(config_key(drawn.config))
-            elif one.is_exhausted or len(keys) == 1:
+            if one.is_exhausted:
                 return None
             drawn = table.redraw(attempt)
         return None
@@ -215,15 +206,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._paused.discard(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        return {
-            "finished": self._finished,
-            "seed": self._seed,
-            "position": asdict(self._table.position),
-            "live": sorted(self._live),
-            "paused": sorted(self._paused),
-            "left_out": self._left_out,
-            "filter": None if self._filter is None else self._filter.get_state(),
-        }
+        judged = self._filter and self._filter.get_state()
+        return {**super().get_state(), "position": self._table.position, "filter": judged}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `SearchAlgorithm.set_state`.
@@ -234,12 +218,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         if self._experiment is None:
             raise ValueError("add_configurations must be called first, with the experiment of the state")
         super().set_state(state)
-        self._seed = state["seed"]
-        self._live = set(state["live"])
-        self._paused = set(state["paused"])
         self._table.reseed(_draws_of(self._seed))
-        self._table.seek(Position(**state["position"]))
-        self._left_out = state["left_out"]
+        self._table.seek(state["position"])
         if self._filter is not None and state["filter"] is not None:
             self._filter.set_state(state["filter"])
 

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from minitune.base.checks import require, shown
+from minitune.base.saved import Saved
 from minitune.error import ConstraintError
 from minitune.search.searcher import (
     Metric,
@@ -96,8 +97,13 @@ class Rules(NamedTuple):
         return self.on_duplicate == RESAMPLE
 
 
-class Filter:
-    """Judges the proposals of one experiment, and remembers those that it has admitted."""
+class Filter(Saved):
+    """Judges the proposals of one experiment, and remembers those that it has admitted.
+
+    The size of its state grows with the number of trials.
+    """
+
+    _STATE = ("_is_admitted", "_outside", "_violations", "_has_admitted")
 
     def __init__(self, rules: Rules, space: Any, num_samples: int):
         self._constraints = rules.constraints
@@ -233,22 +239,6 @@ class Filter:
         """How often each constraint was violated, such as `'fits' 12 times`."""
         return ", ".join(f"{name} {count} times" for name, count in self._violations.most_common())
 
-    def get_state(self) -> dict[str, Any]:
-        """The state as plain JSON. Its size grows with the number of trials."""
-        return {
-            "known": dict(self._is_admitted),
-            "outside": self._outside,
-            "violations": dict(self._violations),
-            "has_admitted": self._has_admitted,
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
-        self._is_admitted = dict(state["known"])
-        self._outside = state["outside"]
-        self._violations = Counter(state["violations"])
-        self._has_admitted = state["has_admitted"]
-
 
 def _name(constraint: Constraint) -> str:
     name = getattr(constraint, "__name__", None) or type(constraint).__name__
@@ -262,10 +252,10 @@ def _name(constraint: Constraint) -> str:
 
 
 class FilteredSearcher(SearcherWrapper):
-    """Asks a searcher again if its suggestion is refused, and at last draws at random.
+    """Asks a searcher again, for the same trial, if its suggestion is refused.
 
-    It is told of each refusal at once (`Searcher.on_suggestion_refused`). Only a searcher that overrides `adopt` hears
-    of configurations that are drawn.
+    At last it draws at random, if it knows the space and the searcher overrides `adopt`. The searcher is told of each
+    refusal at once (`Searcher.on_suggestion_refused`).
     """
 
     def __init__(self, searcher: Searcher, rules: Rules):
@@ -276,8 +266,6 @@ class FilteredSearcher(SearcherWrapper):
         self._filter = Filter(rules, None, -1)
         self._seed = random.SystemRandom().getrandbits(63)
         self._count = 0  # of the trials so far
-        self._names: dict[str, str] = {}  # by trial id, the searcher's name for the trial if it is another one
-        self._unknown: set[str] = set()  # the ids of the trials that the searcher does not know
 
     @property
     def end_reason(self) -> str:
@@ -294,8 +282,9 @@ class FilteredSearcher(SearcherWrapper):
         if not is_taken and self.searcher.own_space is not None:
             self._space = overlay(config, self.searcher.own_space)[0]
         # otherwise the searcher has a space of its own, which is unknown here
-        self._can_draw = has_unresolved_values(self._space)
-        self._filter = Filter(self._rules, self._space if self._can_draw else None, spec.get("num_samples", -1))
+        is_known = has_unresolved_values(self._space)
+        self._can_draw = is_known and type(self.searcher).adopt is not Searcher.adopt
+        self._filter = Filter(self._rules, self._space if is_known else None, spec.get("num_samples", -1))
         self._filter.check_points(overlay(self._space, point)[0] for point in self.searcher.first_points())
         return is_taken
 
@@ -309,34 +298,29 @@ class FilteredSearcher(SearcherWrapper):
         if self._filter.is_used_up and self._count >= len(self.searcher.first_points()):
             self._filter.end(refused)
             return self.FINISHED
-        while refused.total() < (_ASKS if self._can_draw else _ASKS_ALONE):
-            name = trial_id
-            if refused:
-                name = f"{trial_id}_{refused.total() + 1}"
-            suggestion = self.searcher.suggest(name)
+        while refused.total() < (self._filter.max_tries if self._can_draw else _ASKS_ALONE):
+            suggestion: Suggestion = {}
+            asks = refused.total() < _ASKS or not self._can_draw
+            if asks:
+                suggestion = self.searcher.suggest(trial_id)
             if not isinstance(suggestion, dict):
                 if suggestion == self.FINISHED and self._filter.is_exhausted:
                     self._filter.end(refused)
                 return suggestion
             self._can_draw = self._can_draw and suggestion.keys() <= self._space.keys()
-            config = self._admit(suggestion, refused, name)
-            if config is not None:
-                if name != trial_id:
-                    self._names[trial_id] = name
+            merged, _ = overlay(self._space, suggestion)
+            config = complete_config(merged, random.Random(f"{self._seed}/{self._count}/{refused.total()}"))
+            verdict = self._filter.judge(config)
+            if verdict is Verdict.ADMITTED:
+                if not asks:
+                    self.searcher.adopt(trial_id, config)
                 self._count += 1
                 return config
+            refused[verdict] += 1
+            if asks:
+                self.searcher.on_suggestion_refused(trial_id)
             if self._filter.is_exhausted:
                 break
-        while self._can_draw and refused.total() < self._filter.max_tries and not self._filter.is_exhausted:
-            config = self._admit({}, refused)
-            if config is not None:
-                if type(self.searcher).adopt is Searcher.adopt:
-                    self._unknown.add(trial_id)
-                else:
-                    self._names[trial_id] = f"{trial_id}_{refused.total() + 1}"
-                    self.searcher.adopt(self._names[trial_id], config)
-                self._count += 1
-                return config
         self._filter.end(refused)
         return self.FINISHED
 
@@ -345,59 +329,11 @@ class FilteredSearcher(SearcherWrapper):
         self._filter.note(dict(config))
         self._count += 1
 
-    def _admit(
-        self, suggestion: dict[str, Any], refused: Counter[Verdict], name: str | None = None
-    ) -> dict[str, Any] | None:
-        """The configuration of a suggestion, which the searcher knows by `name`; None if it is refused."""
-        verdict = Verdict.VIOLATES
-        try:
-            merged, _ = overlay(self._space, suggestion)
-            config = complete_config(merged, random.Random(f"{self._seed}/{self._count}/{refused.total()}"))
-            verdict = self._filter.judge(config)
-        finally:
-            if verdict is not Verdict.ADMITTED and name is not None:
-                self.searcher.on_suggestion_refused(name)
-        if verdict is Verdict.ADMITTED:
-            return config
-        refused[verdict] += 1
-        return None
-
-    # -- what becomes of them ------------------------------------------------------------------------------------
-
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        if trial_id not in self._unknown:
-            self.searcher.on_trial_result(self._names.get(trial_id, trial_id), result)
-
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        if trial_id not in self._unknown:
-            self.searcher.on_trial_complete(self._names.pop(trial_id, trial_id), result=result, error=error)
-        self._unknown.discard(trial_id)
-
-    def on_trial_error(self, trial_id: str) -> None:
-        if trial_id not in self._unknown:
-            self.searcher.on_trial_error(self._names.get(trial_id, trial_id))
-
-    def on_pause(self, trial_id: str) -> None:
-        if trial_id not in self._unknown:
-            self.searcher.on_pause(self._names.get(trial_id, trial_id))
-
-    def on_unpause(self, trial_id: str) -> None:
-        if trial_id not in self._unknown:
-            self.searcher.on_unpause(self._names.get(trial_id, trial_id))
-
     def get_state(self) -> dict[str, Any]:
         """The filter's state; a resumed run passes the constraints again."""
-        return {
-            "seed": self._seed,
-            "count": self._count,
-            "names": dict(self._names),
-            "unknown": sorted(self._unknown),
-            "filter": self._filter.get_state(),
-        }
+        return {"seed": self._seed, "count": self._count, "filter": self._filter.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._seed = state["seed"]
         self._count = state["count"]
-        self._names = dict(state["names"])
-        self._unknown = set(state["unknown"])
         self._filter.set_state(state["filter"])

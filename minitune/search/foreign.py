@@ -155,12 +155,6 @@ class LibrarySearcher(SpaceSearcher):
 
     _TRIES_OUTSIDE = False
 
-    _STATE: tuple[str, ...] = ()
-    """The attributes that are saved, without the space and the arguments."""
-
-    def get_state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._STATE}
-
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
         """See `Searcher.adopt`. If the library suggests another configuration, it gets this one as a point to evaluate;
         in a space of its own it is only asked.

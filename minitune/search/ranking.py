@@ -63,10 +63,6 @@ class Observation:
     is_paused: bool = False
     has_failed: bool = False
 
-    def state(self) -> dict[str, Any]:
-        """The arguments for an equal observation."""
-        return {**vars(self), "rows": dict(self.rows)}
-
 
 def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
     """Check the argument."""

@@ -6,8 +6,6 @@ It is saved with the run, so that a resumed run continues with the same numbers 
 from __future__ import annotations
 
 import logging
-import os
-import pickle
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from minitune.base import files
-from minitune.base.pickling import dumps_by_value
 from minitune.base.randomness import GlobalDraws
+from minitune.base.saved import Saved
 from minitune.experiment.trial import EarlierRun, Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.resources import Resources
@@ -28,8 +25,6 @@ from minitune.search.searcher import (
     call_set_search_properties,
     cannot_learn,
     layers_of,
-    newest_file,
-    newest_state,
 )
 from minitune.search.wrappers import ConcurrencyLimiter
 from minitune.space.tree import (
@@ -88,14 +83,14 @@ class PlainExperiment:
         return cls(dict(spec.get("config") or {}), spec.get("num_samples", 1), maker)
 
 
-class SearchAlgorithm:
+class SearchAlgorithm(Saved):
     """Base class. Most users want a `Searcher` instead.
 
     A run calls `set_search_properties`, `set_seed` and `add_configurations` in this order, then `next_trial` until
     `is_finished()`.
     """
 
-    CKPT_FILE_TMPL = "search-algorithm-state-{}.pkl"
+    _STATE: tuple[str, ...] | None = ("_finished",)  # without the experiment, which a new object gets
 
     draws_late = False
     """Whether it is asked only for trials that can start now, as it learns from each result, and may end at any time.
@@ -199,31 +194,9 @@ class SearchAlgorithm:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        """The state that is saved. It lacks the experiment: a new object gets it by `add_configurations`."""
-        return {"finished": self._finished}
-
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over a state of `get_state`. Called after `add_configurations` with the same experiment."""
-        self._finished = state["finished"]
-
-    def has_checkpoint(self, dirpath: str) -> bool:
-        """Whether the directory has a state."""
-        return newest_file(dirpath, self.CKPT_FILE_TMPL) is not None
-
-    def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
-        """Write the state to a directory. A crash leaves the old state or the new one. Blocks."""
-        path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
-        files.atomic_write(path, dumps_by_value(self.get_state()))
-
-    def restore_from_dir(self, dirpath: str) -> None:
-        """Read the newest state from a directory. Blocks.
-
-        Raises:
-            RuntimeError: If there is none.
-        """
-        with newest_state(dirpath, self.CKPT_FILE_TMPL, type(self)) as path:
-            self.set_state(pickle.loads(files.read_bytes(path)))
+        super().set_state(state)
 
 
 def only_experiment(experiments: Experiments, known: SearchedExperiment | None) -> SearchedExperiment:
@@ -254,7 +227,7 @@ class SearchGenerator(SearchAlgorithm):
     a generator that is seeded by (seed, trial number).
     """
 
-    CKPT_FILE_TMPL = "search_gen_state-{}.pkl"
+    _STATE = ("_finished", "_count", "_seed", "_live")
 
     draws_late = True
 
@@ -432,13 +405,8 @@ class SearchGenerator(SearchAlgorithm):
 
     def get_state(self) -> dict[str, Any]:
         """See `SearchAlgorithm.get_state`. It has the states of wrappers, but not that of the innermost searcher."""
-        return {
-            "finished": self._finished,
-            "count": self._count,
-            "seed": self._seed,
-            "live": sorted(self._live),
-            "wrappers": [(type(wrapper).__name__, wrapper.get_state()) for wrapper in layers_of(self.searcher)[:-1]],
-        }
+        wrappers = [(type(wrapper).__name__, wrapper.get_state()) for wrapper in layers_of(self.searcher)[:-1]]
+        return {**super().get_state(), "wrappers": wrappers}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `SearchAlgorithm.set_state`.
@@ -452,19 +420,8 @@ class SearchGenerator(SearchAlgorithm):
         if saved != own:
             raise ValueError(f"the searcher must be wrapped as when it was saved: in {saved}, but got {own}")
         super().set_state(state)
-        self._count = state["count"]
-        self._seed = state["seed"]
-        self._live = set(state["live"])
         for wrapper, (_, inner) in zip(wrappers, state["wrappers"], strict=True):
             wrapper.set_state(inner)
-
-    def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
-        self.searcher.save_to_dir(dirpath, session_str)
-        super().save_to_dir(dirpath, session_str)
-
-    def restore_from_dir(self, dirpath: str) -> None:
-        super().restore_from_dir(dirpath)
-        self.searcher.restore_from_dir(dirpath)
 
     def _own_name(self) -> str:
         """The class of the innermost searcher, which the user knows."""

@@ -9,14 +9,13 @@ import inspect
 import logging
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from minitune.base import files, snapshots
 from minitune.base.checks import shown
 from minitune.base.pickling import dumps_by_value
+from minitune.base.saved import Saved
 from minitune.base.text import warn_once
 from minitune.experiment.goal import Metric as Metric
 from minitune.experiment.goal import check_objectives
@@ -33,7 +32,7 @@ _ASKS = 100
 """How often `adopt` asks a searcher that has no suggestion now: it may hesitate for some calls."""
 
 
-class Searcher:
+class Searcher(Saved):
     """Base of all search algorithms that learn.
 
     Args:
@@ -56,7 +55,6 @@ class Searcher:
 
     FINISHED = "FINISHED"
     """`suggest` returns this to end the search."""
-    CKPT_FILE_TMPL = "searcher-state-{}.pkl"
 
     max_concurrent: int = 0
     """At most so many of its trials run at a time, or 0 for no limit."""
@@ -107,10 +105,6 @@ class Searcher:
             self._metric = metric
         if self._mode is None:
             self._mode = mode
-        return False
-
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Take over a limit of concurrent trials, and return whether the searcher keeps it; by default False."""
         return False
 
     def set_seed(self, seed: int) -> None:
@@ -238,14 +232,6 @@ class Searcher:
 
     # -- state -------------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        """The state that is saved; by default all attributes."""
-        return dict(self.__dict__)
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
-        self.__dict__.update(state)
-
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file. Blocks."""
         files.atomic_write(checkpoint_path, dumps_by_value(self.get_state()))
@@ -255,25 +241,17 @@ class Searcher:
         with open(checkpoint_path, "rb") as file:
             self.set_state(pickle.load(file))
 
-    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Write the state to a directory. A crash leaves the old state or the new one. Blocks.
-
-        A searcher whose `save` raises NotImplementedError is left out, with a warning.
-        """
-        try:
-            with in_one_step(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))) as temporary:
-                self.save(temporary)
-        except NotImplementedError:
-            logger.warning("%s cannot be saved: it does not implement save()", type(self).__name__)
-
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the newest state from a directory: that of a run, or one for `save_to_dir`. Blocks.
+        """Read the newest state of a searcher of this class from a run's directory. Blocks. It is unpickled, too.
 
         Raises:
             RuntimeError: If there is none.
         """
-        with newest_state(checkpoint_dir, self.CKPT_FILE_TMPL, type(self)) as path:
-            self.restore(path)
+        name, state = snapshots.newest_states(checkpoint_dir).get(snapshots.SEARCHER, ("", b""))
+        if type(self).__qualname__ not in name.split("/") or not isinstance(state, bytes):
+            raise RuntimeError(f"no state of a {type(self).__name__} lies in {checkpoint_dir}")
+        _, found = pickle.loads(state)
+        take_over(self, found)
 
 
 class SearcherWrapper(Searcher):
@@ -301,9 +279,6 @@ class SearcherWrapper(Searcher):
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         return call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
-
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        return self.searcher.set_max_concurrency(max_concurrent)
 
     def set_seed(self, seed: int) -> None:
         self.searcher.set_seed(seed)
@@ -347,7 +322,7 @@ class SearcherWrapper(Searcher):
 
     def get_state(self) -> dict[str, Any]:
         """The wrapper's own state; the inner searcher has its own."""
-        return deepcopy({name: value for name, value in self.__dict__.items() if name != "searcher"})
+        return {name: value for name, value in super().get_state().items() if name != "searcher"}
 
     def save(self, checkpoint_path: str) -> None:
         """Write the inner searcher's state, to be restored with and without the wrapper."""
@@ -356,11 +331,21 @@ class SearcherWrapper(Searcher):
     def restore(self, checkpoint_path: str) -> None:
         self.searcher.restore(checkpoint_path)
 
-    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        self.searcher.save_to_dir(checkpoint_dir, session_str)
-
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         self.searcher.restore_from_dir(checkpoint_dir)
+
+
+def take_over(searcher: Searcher, state: Any) -> None:
+    """Let a searcher take over its state in a snapshot: what `get_state` returned, or the files of `save`. Blocks."""
+    if not isinstance(state, snapshots.SavedFiles):
+        searcher.set_state(state)
+        return
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as directory:
+        for name, data in state.items():
+            files.atomic_write(os.path.join(directory, name), data, files.BLOB_MODE)
+        searcher.restore(os.path.join(directory, snapshots.SAVED))
 
 
 def layers_of(searcher: Searcher) -> list[Searcher]:
@@ -425,56 +410,3 @@ def call_set_search_properties(
     else:
         known = {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
     return bool(hook(metric, mode, config, **known))
-
-
-@contextmanager
-def in_one_step(path: str) -> Iterator[str]:
-    """The `with` block writes the file to the path that it gets; it appears complete or not at all."""
-    temporary = os.path.join(os.path.dirname(path), files.temporary_name())
-    try:
-        yield temporary
-        if os.path.exists(temporary):
-            os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def newest_file(directory: str, template: str) -> str | None:
-    """The newest file whose name matches `template` with any session; None if there is none."""
-    paths = [os.path.join(directory, name) for name in _matching(files.names(directory), template)]
-    return max(paths, key=lambda path: (os.stat(path).st_mtime_ns, path), default=None)
-
-
-def _matching(names: Iterable[str], template: str) -> list[str]:
-    from fnmatch import fnmatchcase
-
-    pattern = template.format("*")
-    return [name for name in names if fnmatchcase(name, pattern)]
-
-
-@contextmanager
-def newest_state(directory: str, template: str, kind: type) -> Iterator[str]:
-    """The file of the newest state of a class, in a directory of states or of a run. Blocks."""
-    path = newest_file(directory, template)
-    if path is not None:
-        yield path
-        return
-    contents = {}
-    snapshot = newest_file(directory, snapshots.NAME)
-    if snapshot is not None:
-        _, state = snapshots.decode_states(files.read_bytes(snapshot)).get(snapshots.SEARCHER, ("", {}))
-        if isinstance(state, dict):
-            contents = {name: state[name] for name in _matching(state, template)}
-        else:
-            own, of_searcher = pickle.loads(state)
-            contents = {template.format("snapshot"): dumps_by_value(of_searcher if issubclass(kind, Searcher) else own)}
-    if not contents:
-        raise RuntimeError(f"no state of a {kind.__name__} ({template}) lies in {directory}")
-    ((name, data),) = contents.items()
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as temporary:
-        path = os.path.join(temporary, name)
-        files.atomic_write(path, data, files.BLOB_MODE)
-        yield path

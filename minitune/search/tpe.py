@@ -51,6 +51,7 @@ class TPESearch(SpaceSearcher):
     """
 
     _TAKES_SEVERAL = True
+    _STATE: tuple[str, ...] = ("_seed", "_count", "_points_given", "_has_budgets", "_live", "_ended")
 
     def __init__(
         self,
@@ -302,23 +303,8 @@ class TPESearch(SpaceSearcher):
 
     # -- state -------------------------------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
-        return {
-            "seed": self._seed,
-            "count": self._count,
-            "points_given": self._points_given,
-            "has_budgets": self._has_budgets,
-            "live": {trial_id: each.state() for trial_id, each in self._live.items()},
-            "ended": [each.state() for each in self._ended],
-        }
-
     def set_state(self, state: dict[str, Any]) -> None:
-        self._seed = state["seed"]
-        self._count = state["count"]
-        self._points_given = state["points_given"]
-        self._has_budgets = state["has_budgets"]
-        self._live = {trial_id: Observation(**each) for trial_id, each in state["live"].items()}
-        self._ended = [Observation(**each) for each in state["ended"]]
+        super().set_state(state)
         self._ranking = None
         if self._domains is not None:
             self._set_space(self._domains)

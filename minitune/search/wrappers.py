@@ -34,7 +34,7 @@ class ConcurrencyLimiter(SearcherWrapper):
     batch that cannot be filled counts as full.
 
     Args:
-        searcher: The inner searcher; if its `set_max_concurrency` returns True, it keeps the limit itself.
+        searcher: The inner searcher.
         max_concurrent: The limit.
 
     Raises:
@@ -54,25 +54,13 @@ class ConcurrencyLimiter(SearcherWrapper):
         # The members of the open batch in order of suggestion, with their outcomes once they have ended.
         self._members: dict[str, _Outcome | None] = {}
         self._is_fed = True  # whether the searcher had a suggestion when it was last asked
-        self._limits = not searcher.set_max_concurrency(max_concurrent)
 
     @property
     def live_trials(self) -> set[str]:
         """Trials that have not ended, paused ones included."""
         return self._running | self._paused
 
-    def set_max_concurrency(self, max_concurrent: int) -> bool:
-        self.max_concurrent = max_concurrent
-        self._limits = not self.searcher.set_max_concurrency(max_concurrent)
-        return True
-
-    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        self._limits = not self.searcher.set_max_concurrency(self.max_concurrent)
-        return super().set_search_properties(metric, mode, config, **spec)
-
     def suggest(self, trial_id: str) -> Suggestion:
-        if not self._limits:
-            return self.searcher.suggest(trial_id)
         # Members of the open batch keep their slots until it closes, even if they have ended.
         if len(self._running | self._members.keys()) >= self.max_concurrent:
             return None
@@ -87,8 +75,7 @@ class ConcurrencyLimiter(SearcherWrapper):
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
         """See `Searcher.adopt`. The trial counts as one that was suggested, whatever the limit."""
         self.searcher.adopt(trial_id, config)
-        if self._limits:
-            self._add(trial_id)
+        self._add(trial_id)
 
     def _add(self, trial_id: str) -> None:
         self._running.add(trial_id)
@@ -103,9 +90,7 @@ class ConcurrencyLimiter(SearcherWrapper):
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Passed on once, at the latest when the batch closes."""
-        if not self._limits:
-            self.searcher.on_trial_complete(trial_id, result=result, error=error)
-        elif trial_id in self._running or trial_id in self._paused:
+        if trial_id in self._running or trial_id in self._paused:
             self._running.discard(trial_id)
             self._paused.discard(trial_id)
             if trial_id in self._members:
@@ -146,9 +131,7 @@ class _Group:
 
     config: dict[str, Any]
     outcomes: dict[str, dict[str, float] | None] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
     error_count: int = 0
-    is_paused: bool = False
 
     @property
     def primary(self) -> str:
@@ -245,7 +228,6 @@ class Repeater(SearcherWrapper):
                 values[name] = float(value)
         group.outcomes[trial_id] = values
         group.error_count += error
-        group.paused.discard(trial_id)
         if len(group.outcomes) == self.repeat and None not in group.outcomes.values():
             outcomes = [outcome for outcome in group.outcomes.values() if outcome]
             names = self._names or list(dict.fromkeys(name for outcome in outcomes for name in outcome))
@@ -254,31 +236,12 @@ class Repeater(SearcherWrapper):
                 known = [outcome[name] for outcome in outcomes if name in outcome]
                 mean[name] = mean_of(known) if known else math.nan
             self.searcher.on_trial_complete(group.primary, result=mean, error=group.error_count == self.repeat)
-        else:
-            self._tell_pauses(group)
 
     def on_pause(self, trial_id: str) -> None:
-        """Passed on under the first id, once all unfinished trials of the group are paused."""
-        group = self._group_of.get(trial_id)
-        if group is not None:
-            group.paused.add(trial_id)
-            self._tell_pauses(group)
+        pass
 
     def on_unpause(self, trial_id: str) -> None:
-        group = self._group_of.get(trial_id)
-        if group is not None:
-            group.paused.discard(trial_id)
-            self._tell_pauses(group)
-
-    def _tell_pauses(self, group: _Group) -> None:
-        unfinished = {trial_id for trial_id, outcome in group.outcomes.items() if outcome is None}
-        is_paused = len(group.outcomes) == self.repeat and unfinished <= group.paused
-        if is_paused != group.is_paused:
-            group.is_paused = is_paused
-            if is_paused:
-                self.searcher.on_pause(group.primary)
-            else:
-                self.searcher.on_unpause(group.primary)
+        pass
 
     @property
     def _names(self) -> list[str]:

@@ -156,7 +156,7 @@ def test_the_first_ctrl_c_names_the_hook_and_the_second_ends_it_and_the_run_can_
         run_with(kind, hook, hanging)
     assert hanging.heard == [signal.SIGINT] * 2
     assert not hanging.come_back
-    own = {"__call__": "", "save": ".save_to_dir" if kind == "search_alg" else ".save"}
+    own = {"__call__": "", "save": ".save"}
     name = f"Stuck{own.get(hook, '.' + hook)}"
     first, last = [text for text in caplog.messages if text.startswith("interrupted by SIGINT")]
     assert first.startswith(f"interrupted by SIGINT: {name} has run for 0.0 s")

@@ -8,13 +8,12 @@ import pytest
 from kit import (
     FakeExperiment,
     Listed,
-    Recording,
     fit,
 )
 
 import minitune as tune
 from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator, TPESearch
-from minitune.search.filters import FilteredSearcher, Rules
+from minitune.search.filters import Rules
 from minitune.space.parameters import config_key, space_size
 
 NINE = {"a": tune.choice([1, 2, 3]), "b": tune.choice([4, 5, 6])}
@@ -120,7 +119,7 @@ def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path):
     assert pairs(grid)[0] == (1, 4)
     known = [*searcher.asked, *searcher.adopted]
     assert Counter(known) == Counter(trial_id for trial_id, _ in searcher.told)
-    assert len(set(known)) == len(known)
+    assert len(set(known)) == len(grid)
     assert [error for _, error in searcher.told].count(False) == 9
     assert [*searcher.adopted.values()] == [result.config for result in grid][1:]
 
@@ -136,62 +135,6 @@ def test_nothing_is_drawn_where_the_searcher_knows_more_than_the_run(tmp_path):
     for number, space in enumerate([{}, {"b": tune.choice([1, 2])}]):
         grid = minimise(tmp_path / str(number), space, search_alg=Stuck(), num_samples=5, on_duplicate="resample")
         assert pairs(grid) == [(1, 4)] or sorted(pairs(grid)) == [(4, 1)]
-
-
-RESULT = {"loss": 1}
-HOOKS = {
-    "on_trial_result": (RESULT,),
-    "on_trial_complete": (RESULT, True),
-    "on_trial_error": (),
-    "on_pause": (),
-    "on_unpause": (),
-}
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook):
-    heard = []
-
-    class Twice(Searcher):
-        count = 1
-
-        def suggest(self, trial_id):
-            self.count += 1
-            return {"a": self.count // 2}
-
-    setattr(Twice, hook, lambda self, *given, **named: heard.append((*given, *named.values())))
-    searcher = FilteredSearcher(Twice(), Rules.of("resample", None))
-    searcher.set_search_properties("loss", "min", {"a": tune.randint(0, 99)})
-    for name in ("one", "two", "three"):
-        searcher.suggest(name)
-        heard.clear()  # those that were refused
-        getattr(searcher, hook)(name, *HOOKS[hook])
-        assert heard == [(name if name == "one" else f"{name}_2", *HOOKS[hook])]
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_a_searcher_hears_nothing_of_trials_that_it_does_not_know(hook):
-    class Deaf(Recording):
-        adopt = Searcher.adopt
-
-        def suggest(self, trial_id):
-            super().suggest(trial_id)
-            return {"x": 7}
-
-    inner = Deaf()
-    searcher = FilteredSearcher(inner, Rules.of("resample", None))
-    searcher.set_search_properties("loss", "min", {"x": tune.randint(0, 99)})
-    assert searcher.suggest("known") == {"x": 7}
-    assert searcher.suggest("drawn") != {"x": 7}
-    again = FilteredSearcher(inner, Rules.of("resample", None))
-    again.set_search_properties("loss", "min", {"x": tune.randint(0, 99)})
-    again.set_state(searcher.get_state())
-    for each in (searcher, again):
-        inner.heard.clear()
-        getattr(each, hook)("drawn", *HOOKS[hook])
-        assert inner.heard == []
-        getattr(each, hook)("known", *HOOKS[hook])
-        assert [event[1] for event in inner.heard] == ["known"]
 
 
 def test_points_outside_of_a_space_are_tried_though_the_space_is_used_up(tmp_path):
@@ -223,14 +166,15 @@ def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_pa
     assert set(searcher.told) >= set(ended.values())
 
 
-def test_a_searcher_that_adopts_nothing_does_not_hear_of_replaced_duplicates(tmp_path):
+def test_for_a_searcher_that_adopts_nothing_no_configuration_is_drawn(tmp_path, caplog):
     class Deaf(Stuck):
         adopt = Searcher.adopt
 
     searcher = Deaf()
     grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
 
-    assert len(grid) == 9
+    assert pairs(grid) == [(1, 4)]
+    assert "the last 1000 proposals were refused: 1000 had been tried before" in caplog.text
     assert Counter(searcher.asked) == Counter(trial_id for trial_id, _ in searcher.told)
 
 

@@ -1,10 +1,9 @@
 """Trials from suggestions: merging, what is left open, the contract with the searcher, saving."""
 
-import contextlib
 import logging
+import pickle
 import random
 import sys
-from pathlib import Path
 
 import pytest
 from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
@@ -280,17 +279,14 @@ def wrapped():
     return searcher, suggesting(ConcurrencyLimiter(Repeater(searcher, 2), 3, batch=True), num_samples=8)
 
 
-def test_a_search_goes_on_from_its_files(tmp_path):
+def test_a_search_goes_on_from_its_state():
     searcher, first = wrapped()
     ids = [trial.trial_id for trial in (first.next_trial(), first.next_trial(), first.next_trial()) if trial]
     assert first.next_trial() is None
     first.on_trial_complete(ids[0], {"loss": 1.0})
-    first.save_to_dir(str(tmp_path), "s")
-    assert first.has_checkpoint(str(tmp_path))
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".tmp")]
-
     again, second = wrapped()
-    second.restore_from_dir(str(tmp_path))
+    second.set_state(pickle.loads(pickle.dumps(first.get_state())))
+    again.set_state(pickle.loads(pickle.dumps(searcher.get_state())))
     assert again.heard == searcher.heard
     for generator in (first, second):
         generator.on_trial_complete(ids[0], {"loss": 9.0})  # told already
@@ -313,40 +309,6 @@ def test_a_plain_searcher_is_saved_and_restored(tmp_path):
     assert limiter.suggest("b") == {"x": 1}
     with pytest.raises(RuntimeError, match="no state of a Recording"):
         Recording().restore_from_dir(str(tmp_path))
-
-
-def test_a_searcher_without_save_is_left_out_with_a_warning(tmp_path, caplog):
-    class Unsaved(Recording):
-        def save(self, checkpoint_path):
-            raise NotImplementedError
-
-    generator = suggesting(Unsaved())
-    generator.save_to_dir(str(tmp_path), "s")
-    assert "Unsaved cannot be saved" in caplog.text
-    assert [path.name for path in tmp_path.iterdir()] == ["search_gen_state-s.pkl"]
-
-
-@pytest.mark.parametrize("error", [NotImplementedError, OSError])
-def test_a_state_that_could_not_be_written_leaves_no_file_and_the_older_one(tmp_path, error):
-    class Breaks(Recording):
-        is_broken = False
-
-        def save(self, checkpoint_path):
-            Path(checkpoint_path).write_text("half")
-            if self.is_broken:
-                raise error("no space left")
-            super().save(checkpoint_path)
-
-    searcher = Breaks()
-    searcher.save_to_dir(str(tmp_path), "first")
-    (before,) = tmp_path.iterdir()
-    whole = before.read_bytes()
-    searcher.is_broken = True
-    with contextlib.suppress(OSError):
-        searcher.save_to_dir(str(tmp_path), "first")
-    assert [path.name for path in tmp_path.iterdir()] == [before.name]
-    assert before.read_bytes() == whole
-    searcher.restore_from_dir(str(tmp_path))
 
 
 def test_a_state_fits_only_searchers_wrapped_alike():

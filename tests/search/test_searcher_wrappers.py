@@ -20,7 +20,6 @@ def ask(searcher, *trial_ids):
 
 CALLS = {
     "set_search_properties": ("loss", "min", {"x": 1}),
-    "set_max_concurrency": (3,),
     "set_seed": (7,),
     "suggest": ("t",),
     "adopt": ("t", {"x": 1}),
@@ -34,7 +33,6 @@ CALLS = {
     "learn_from": ([],),
     "save": ("file",),
     "restore": ("file",),
-    "save_to_dir": ("directory", "session"),
     "restore_from_dir": ("directory",),
 }
 
@@ -52,7 +50,7 @@ def test_a_wrapper_passes_everything_on_and_returns_the_answer(name):
     wrapper = SearcherWrapper(inner)
     answer = getattr(wrapper, name)(*CALLS[name])
     assert heard == [CALLS[name]]
-    if name in ("suggest", "set_max_concurrency", "set_search_properties"):
+    if name in ("suggest", "set_search_properties"):
         assert answer
     assert (wrapper.metric, wrapper.mode) == ("loss", "max")
 
@@ -62,7 +60,6 @@ def test_a_plain_searcher_takes_metric_and_mode_once_and_no_space():
     assert not searcher.set_search_properties("loss", "min", {})
     assert not searcher.set_search_properties("other", "max", {})
     assert (searcher.metric, searcher.mode) == ("loss", "min")
-    assert not searcher.set_max_concurrency(3)
     assert (searcher.own_space, list(searcher.first_points()), searcher.max_concurrent) == (None, [], 0)
 
 
@@ -191,28 +188,6 @@ def test_a_limiter_does_not_count_a_searcher_that_suggests_nothing():
     assert limiter.suggest("b") == Searcher.FINISHED
 
 
-def test_a_searcher_that_limits_itself_is_left_alone():
-    class Own(Recording):
-        def set_max_concurrency(self, max_concurrent):
-            self.own_limit = max_concurrent
-            return True
-
-    inner = Own()
-    limiter = ConcurrencyLimiter(inner, 1, batch=True)
-    assert inner.own_limit == 1
-    assert ask(limiter, "a", "b") == ["a", "b"]
-    limiter.on_trial_complete("a", {"loss": 1})
-    assert inner.completed() == ["a"]
-    assert limiter.set_max_concurrency(5)
-    assert inner.own_limit == 5
-
-
-def test_the_limit_can_be_changed():
-    limiter = ConcurrencyLimiter(Recording(), 1)
-    assert limiter.set_max_concurrency(2) is True
-    assert ask(limiter, "a", "b", "c") == ["a", "b"]
-
-
 # -- Repeater -----------------------------------------------------------------------------------------------------
 
 
@@ -302,37 +277,6 @@ def test_a_groups_index_shows_in_tag_and_parameters():
     trial = suggesting(Repeater(Recording(), 2)).next_trial()
     assert trial.config == {"x": 0, "__trial_index__": 0}
     assert trial.evaluated_params == {"x": 0, "__trial_index__": 0}
-
-
-def test_group_is_paused_when_its_remaining_trials_are():
-    inner = Recording(metric="loss")
-    repeater = Repeater(inner, 3)
-    for i in range(3):
-        repeater.suggest(f"t{i}")
-    inner.heard.clear()
-    repeater.on_pause("t0")
-    repeater.on_trial_complete("t1", {"loss": 1.0})
-    assert inner.heard == []
-    repeater.on_pause("t2")
-    repeater.on_unpause("t0")
-    repeater.on_unpause("t2")
-    assert inner.heard == [("pause", "t0"), ("unpause", "t0")]
-    repeater.on_pause("t2")
-    repeater.on_trial_complete("t0", {"loss": 1.0})
-    repeater.on_trial_complete("t2", {"loss": 4.0})
-    assert inner.heard[2:] == [("pause", "t0"), ("complete", "t0", {"loss": 2.0}, False)]
-
-
-def test_a_limiter_within_a_repeater_counts_groups():
-    inner = Recording(metric="loss")
-    repeater = Repeater(ConcurrencyLimiter(inner, 1), 2)
-    assert ask(repeater, "a", "b", "c") == ["a", "b"]
-    repeater.on_trial_complete("a", {"loss": 1.0})
-    assert ask(repeater, "c") == []
-    repeater.on_pause("b")
-    assert ask(repeater, "c") == ["c"]
-    repeater.on_trial_complete("b", {"loss": 3.0})
-    assert inner.heard[-1] == ("complete", "a", {"loss": 2.0}, False)
 
 
 def test_a_searcher_adopts_the_first_trial_of_a_group_without_its_index():

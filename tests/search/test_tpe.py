@@ -323,7 +323,7 @@ def test_a_trial_that_never_ran_is_forgotten():
         searcher.suggest(f"t{number}")
         searcher.on_trial_complete(f"t{number}")
 
-    assert searcher.get_state()["ended"] == []
+    assert searcher._ended == []
     searcher.on_trial_complete("unknown", {"loss": 1.0})
 
 
@@ -334,8 +334,8 @@ def test_a_name_that_is_used_again_stands_for_a_new_trial():
 
     searcher.on_trial_complete("again", {"loss": 1.0})
 
-    assert len(searcher.get_state()["ended"]) == 1
-    assert searcher.get_state()["live"] == {}
+    assert len(searcher._ended) == 1
+    assert searcher._live == {}
 
 
 def test_a_trial_whose_name_is_used_again_counts_with_its_last_value():
@@ -607,12 +607,12 @@ def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared():
     ):
         searcher.on_trial_result("t", {"loss": step / 10, "training_iteration": step, **info})
 
-    assert searcher.get_state()["live"]["t"]["rows"] == {3.0: 2.0}
+    assert searcher._live["t"].rows == {3.0: 2.0}
 
     other = search(SQUARE, early_stop="rung")
     other.set_state(searcher.get_state())
     other.on_trial_complete("t", {"loss": 4.0, "training_iteration": 40})
-    assert other.get_state()["ended"][0]["rows"] == {3.0: 2.0}  # it knows that there are rungs
+    assert other._ended[0].rows == {3.0: 2.0}  # it knows that there are rungs
 
 
 def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one():
@@ -621,7 +621,7 @@ def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one(
     for result in ({"loss": 3.0, "training_iteration": 0}, {"loss": 2.0}, {"loss": 1.0, "training_iteration": 5}, {}):
         searcher.on_trial_result("t", result)
 
-    assert searcher.get_state()["live"]["t"]["rows"] == {0.0: 3.0, 1.0: 2.0, 5.0: 1.0}
+    assert searcher._live["t"].rows == {0.0: 3.0, 1.0: 2.0, 5.0: 1.0}
 
 
 @pytest.mark.parametrize(
@@ -638,8 +638,8 @@ def test_a_known_point_has_the_steps_of_its_intermediate_values(arguments, step,
     searcher = search(SQUARE)
     searcher.add_evaluated_point({"x": 0.5, "y": 0.5, "z": 0.5}, **arguments)
 
-    (known,) = searcher.get_state()["ended"]
-    assert (known["step"], known["value"], known["rows"]) == (step, value, rows)
+    (known,) = searcher._ended
+    assert (known.step, known.value, known.rows) == (step, value, rows)
 
 
 def test_a_trial_that_changes_its_configuration_changes_no_point():

@@ -58,6 +58,21 @@ DIFFERENCES = {
     "tune.experiment.Trial": "users do not make trials; storage, files and checkpoints belong to the run",
     **{f"tune.experiment.Trial.{name}": "part of Ray's engine" for name in INTERNAL.split()},
     "tune.experiment.Trial.update_resources": "a trial keeps its resources",
+    **{
+        f"tune.search.{name}": "a run saves what get_state returns"
+        for name in (
+            "BasicVariantGenerator.has_checkpoint",
+            "BasicVariantGenerator.restore_from_dir",
+            "BasicVariantGenerator.save_to_dir",
+            "ConcurrencyLimiter.save_to_dir",
+            "Repeater.save_to_dir",
+            "Searcher.save_to_dir",
+        )
+    },
+    **{
+        f"tune.search.{name}.set_max_concurrency": "TuneConfig(max_concurrent_trials=...) limits every searcher"
+        for name in ("ConcurrencyLimiter", "Repeater", "Searcher")
+    },
     "tune.run": "chdir_to_trial_dir works, with a warning",
 }
 """Deliberate differences, each with its reason."""

@@ -41,17 +41,6 @@ class FromList(SearchAlgorithm):
     def on_trial_complete(self, trial_id, result=None, error=False):
         self.log.append(["complete", result["n"] if result else None, error])
 
-    def save_to_dir(self, dirpath, **kwargs):
-        with open(os.path.join(dirpath, "my-search.json"), "w") as f:
-            json.dump([self.values, sorted(kwargs)], f)
-
-    def restore_from_dir(self, dirpath):
-        with open(os.path.join(dirpath, "my-search.json")) as f:
-            self.values = json.load(f)[0]
-
-    def has_checkpoint(self, dirpath):
-        return os.path.exists(os.path.join(dirpath, "my-search.json"))
-
     def get_state(self):
         return {}
 

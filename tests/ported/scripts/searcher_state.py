@@ -61,11 +61,7 @@ outcome["got"] = [first.got, second.got]
 found = Counting()
 found.restore_from_dir(os.path.join(storage, "first"))
 outcome["found"] = [found.i, found.got]
-os.makedirs(os.path.join(storage, "apart"))
-first.save_to_dir(os.path.join(storage, "apart"))
 again = Counting()
-again.restore_from_dir(os.path.join(storage, "apart"))
-outcome["again"] = [again.i, again.got]
 try:
     again.restore_from_dir(storage)
 except RuntimeError:
