@@ -17,6 +17,5 @@ Workers start from here, so this imports nothing. See `docs/processes.md`.
     packets               what driver and zygote say
     zygote                the process that forks workers
     interpreter_launcher  workers that are new interpreters
-    guard                 a process that ends such workers if the driver dies
     process_tree          stops and kills processes; why one was killed
 """

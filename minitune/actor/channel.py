@@ -6,7 +6,6 @@ ends cannot deadlock. The worker's end blocks.
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import socket
@@ -30,19 +29,6 @@ _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
 
 class ChannelClosedError(Exception):
     """The other end is closed, or other code of this process has closed ours."""
-
-    def __init__(self, text: str, is_ours: bool = False):
-        super().__init__(text)
-        self.is_ours = is_ours
-
-    @classmethod
-    def of(cls, error: OSError | ChannelClosedError) -> ChannelClosedError:
-        """Make the error from an OSError; its number says which end is at fault."""
-        if isinstance(error, ChannelClosedError):
-            return error
-        if error.errno is None:
-            raise error
-        return cls(str(error), is_ours=error.errno in (errno.EBADF, errno.ENOTSOCK))
 
 
 # Called with each message that has arrived.
@@ -141,7 +127,7 @@ class Channel:
         except BlockingIOError:
             return False
         except OSError as error:
-            broken = ChannelClosedError.of(error)
+            broken = ChannelClosedError(str(error))
         else:
             try:
                 if data:
@@ -168,10 +154,9 @@ class Channel:
 
 
 class WorkerEnd:
-    """A worker's end of a pipe. All methods but `check` block.
+    """A worker's end of a pipe. All methods block.
 
-    It is a plain descriptor: an object of `socket` would cost each worker a dozen pages. User code can change whether a
-    socket blocks, so EAGAIN only means to wait.
+    It is a plain descriptor: an object of `socket` would cost each worker a dozen pages.
     """
 
     def __init__(self, descriptor: int):
@@ -179,16 +164,6 @@ class WorkerEnd:
         self._feed = FrameReader().feed
         self._arrived: deque[Message] = deque()
         self._poll: select.poll | None = None
-        self._inode = os.fstat(descriptor).st_ino
-
-    def check(self) -> None:
-        """Check that user code has not closed the descriptor; otherwise its number may belong to another file now."""
-        try:
-            found = os.fstat(self._descriptor).st_ino
-        except OSError as error:
-            raise ChannelClosedError.of(error) from error
-        if found != self._inode:
-            raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
 
     def wait(self) -> None:
         """Wait until there is something to receive, where the system can."""
@@ -197,21 +172,17 @@ class WorkerEnd:
         if self._poll is None:  # a read would wake up whenever the driver reads bytes that we have sent
             self._poll = select.poll()
             self._poll.register(self._descriptor, select.POLLIN)
-        try:
-            self._poll.poll()
-        except OSError as error:
-            raise ChannelClosedError.of(error) from error
+        self._poll.poll()
 
     def receive(self) -> Message:
         """Take the next message from the pipe."""
         while not self._arrived:
             try:
                 data = os.read(self._descriptor, CHUNK_BYTES)
-            except BlockingIOError:
-                self._wait_until(select.POLLIN)
-                continue
             except OSError as error:
-                raise ChannelClosedError.of(error) from error
+                if error.errno is None:  # of a signal handler of the user, such as a TimeoutError
+                    raise
+                raise ChannelClosedError(str(error)) from error
             if not data:
                 raise ChannelClosedError("end of file")
             self._feed(data, self._arrived.append)
@@ -226,17 +197,8 @@ class WorkerEnd:
             while unsent:  # a signal may have interrupted the last write
                 try:
                     sent = os.write(self._descriptor, unsent)
-                except BlockingIOError:
-                    self._wait_until(select.POLLOUT)
-                    continue
                 except OSError as error:
-                    raise ChannelClosedError.of(error) from error
+                    if error.errno is None:  # of a signal handler of the user, such as a TimeoutError
+                        raise
+                    raise ChannelClosedError(str(error)) from error
                 unsent = unsent[sent:]
-
-    def _wait_until(self, event: int) -> None:
-        poll = select.poll()
-        poll.register(self._descriptor, event)
-        try:
-            poll.poll()
-        except OSError as error:
-            raise ChannelClosedError.of(error) from error

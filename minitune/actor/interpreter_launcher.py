@@ -1,8 +1,8 @@
 """InterpreterLauncher: starts a new interpreter for each worker.
 
-The driver is the parent of the workers, and learns of a death from the process descriptor, or from a thread that waits.
-Then it reaps the worker, and sweeps the processes that carry the worker's marker. If the driver itself dies, the
-`guard` does that.
+The driver is the parent of the workers, and learns of a death from a thread that waits. Then it reaps the worker, and
+sweeps the processes that carry the worker's marker. If the driver itself dies, each worker ends by itself, with its
+children: its control pipe has ended.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Interpreter:
     marker: str
     on_end: OnEnd
     popen: subprocess.Popen[bytes]
+    waiter: threading.Thread = field(init=False)
     exit_code: int | None = None
-    pidfd: int = -1
     peak_bytes: int = 0
     cpu_s: float = 0.0
     ended_s: float = 0.0
@@ -76,8 +76,6 @@ class InterpreterLauncher(Launcher):
         self._workers: dict[int, _Interpreter] = {}
         self._tokens = itertools.count(1)
         self._survivors: list[_Interpreter] = []
-        self._guard: subprocess.Popen[bytes] | None = None
-        self._threads: list[threading.Thread] = []
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
@@ -121,11 +119,9 @@ class InterpreterLauncher(Launcher):
 
         if victims:
             process_tree.sweep([worker.marker for worker in victims], CLOSE_S, roots)
-        for worker in list(self._workers.values()):
-            self._forget(worker)
-        for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        self._dismiss_guard()
+        self._workers.clear()
+        for worker in victims:
+            worker.waiter.join(max(0.0, until - time.monotonic()))
 
     # -- start -------------------------------------------------------------------------------------------------
 
@@ -135,7 +131,6 @@ class InterpreterLauncher(Launcher):
         # The driver must not keep the worker's ends: then it would never see the end of a pipe.
         with contextlib.closing(ends[0]), contextlib.closing(ends[1]):
             try:
-                self._ensure_guard()  # first: no worker may live while there is nothing to outlive the driver
                 popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
                 if has_too_many_open(error):
@@ -143,9 +138,10 @@ class InterpreterLauncher(Launcher):
                 on_end(End("refused", with_limits(f"could not start a process: {error}")))
                 return
         worker = _Interpreter(token, marker, on_end, popen)
+        worker.waiter = threading.Thread(target=self._wait_for, args=(worker,), daemon=True)
         try:
-            self._watch(worker)
-        except RuntimeError as error:  # there is no process descriptor, and the system has no thread left
+            worker.waiter.start()
+        except RuntimeError as error:  # the system has no thread left
             popen.kill()
             self._reap(worker, 0)
             on_end(End("refused", with_limits(f"could not start a thread: {error}")))
@@ -161,19 +157,6 @@ class InterpreterLauncher(Launcher):
             start_new_session=True,
             cwd=starting_directory(),
         )
-
-    def _watch(self, worker: _Interpreter) -> None:
-        if sys.platform == "linux" and hasattr(os, "pidfd_open"):
-            try:
-                worker.pidfd = os.pidfd_open(worker.popen.pid)
-            except OSError:  # no descriptor is free, or the kernel has no pidfd
-                worker.pidfd = -1
-        if worker.pidfd >= 0:
-            self._loop.watch(worker.pidfd, lambda mask: self._on_dead(worker))
-            return
-        waiter = threading.Thread(target=self._wait_for, args=(worker,), daemon=True)
-        waiter.start()
-        self._threads.append(waiter)
 
     def _wait_for(self, worker: _Interpreter) -> None:
         """Block until the process is dead, if possible without reaping it: its number stays its own."""
@@ -191,7 +174,6 @@ class InterpreterLauncher(Launcher):
     def _on_dead(self, worker: _Interpreter) -> None:
         if worker.token not in self._workers:
             return
-        self._unwatch(worker)
         worker.ended_s = time.time()
         if not self._keep_descendants:
             # Until the worker is reaped, its number, and so its session, belongs to it.
@@ -227,59 +209,15 @@ class InterpreterLauncher(Launcher):
 
         def on_done(survivors: bool) -> None:
             worker.is_sweeping = False
-            if not (worker.ended_s or survivors):
-                return  # it is dead, and `_on_dead` will sweep once more
+            self._reap(worker, os.WNOHANG)  # it may be dead, although the thread has not told so
             self._finish(worker, survivors)
 
         Sweep(self._loop, [worker.marker], on_done, lambda: worker.roots, worker.hunt)
 
     def _finish(self, worker: _Interpreter, survivors: bool) -> None:
-        if worker.token in self._workers:
-            self._forget(worker)
+        if self._workers.pop(worker.token, None) is not None:
             if survivors:
                 self._survivors.append(worker)
             popen = worker.popen
             facts = popen.pid, worker.exit_code, worker.peak_bytes, worker.cpu_s, worker.ended_s, survivors
             worker.on_end(End("died", "", *facts))
-
-    def _forget(self, worker: _Interpreter) -> None:
-        self._workers.pop(worker.token, None)
-        self._unwatch(worker)
-
-    def _unwatch(self, worker: _Interpreter) -> None:
-        if worker.pidfd >= 0:
-            self._loop.unwatch(worker.pidfd)
-            os.close(worker.pidfd)
-            worker.pidfd = -1
-
-    # -- the guard ---------------------------------------------------------------------------------------------
-
-    def _ensure_guard(self) -> None:
-        """Start the guard before the first worker, and again if it was killed."""
-        if self._guard is not None and self._guard.poll() is None:
-            return
-        self._dismiss_guard()
-        self._guard = subprocess.Popen(
-            interpreter_command("minitune.actor.guard", os.getpid(), [path for path in sys.path if path]),
-            stdin=subprocess.PIPE,
-            env=worker_environment(self._run_id),
-            start_new_session=True,
-            cwd=starting_directory(),
-        )
-
-    def _dismiss_guard(self) -> None:
-        """Tell the guard to exit. Blocks for a short time."""
-        guard = self._guard
-        self._guard = None
-        if guard is None or guard.stdin is None:
-            return
-        try:
-            with guard.stdin:
-                guard.stdin.write(b".")
-        except OSError:
-            pass
-        try:
-            guard.wait(CLOSE_S)
-        except subprocess.TimeoutExpired:
-            guard.kill()
-            guard.wait()

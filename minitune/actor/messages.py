@@ -54,7 +54,7 @@ DRIVER_CHECK_S = 0.25
 # The longest body of a message. Both ends check it.
 MESSAGE_BYTES = 64 * 1024 * 1024
 # Lines of a dead worker's output that go into its end event.
-LAST_LINES = 20
+LAST_LINES = 30
 # The same where its stacks were dumped.
 DUMP_LINES = 100
 # Number of bytes at the end of each output file in which these lines are searched.
@@ -63,8 +63,6 @@ LAST_LINES_BYTES = 8192
 HIGH_DESCRIPTOR = 1100
 # Added to a worker's score, so that the kernel kills a worker and never the driver if memory runs out.
 OOM_SCORE = 500
-# Exit code of a worker whose channel was closed by the user's code.
-CHANNEL_LOST_EXIT = 113
 # Exit code of a worker whose code has caught the exception of a stop and continued.
 STOP_SWALLOWED_EXIT = 116
 # Exit code of a worker in whose own code, between two calls of user code, an exception came up.
@@ -333,16 +331,10 @@ Event = Placed | Started | CallReturned | CallRaised | Exited
 class NotReset(NamedTuple):
     """A parked process cannot run this actor, and is killed. The executor uses another one, without an event for
     callers.
-
-    Attributes:
-        is_told: Whether Started was reported, which the next process must not repeat.
-        call: The method and the pickled arguments of the running call, which the next process answers.
     """
 
     actor_id: str
     reason: str
-    is_told: bool
-    call: tuple[str, bytes] | None
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------

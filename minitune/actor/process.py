@@ -6,8 +6,6 @@ It knows nothing of calls: each message goes to the actor that is in the process
 from __future__ import annotations
 
 import logging
-import os
-import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,11 +32,6 @@ from minitune.base.text import name_of_signal
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
 
-_PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Frames of a dumped stack that are not the user's: they pass calls on, or have started the process.
-_OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|executors|trainable)\b.*|<string>)", line \d+ in \S+$')
-_LIBRARY_FRAME = re.compile(rf'  File "{re.escape(os.path.dirname(os.__file__))}.(?!site-packages|dist-packages)')
-_DUMPED_THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$")
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 
 
@@ -213,29 +206,8 @@ def last_lines(workplace: Workplace, limit: int = LAST_LINES) -> str:
             found = shown_lines(files.read_end(path, LAST_LINES_BYTES))
         except OSError:
             continue
-        lines += _without_own_frames(found)[-limit:]
+        lines += found[-limit:]
     return "\n".join(lines[-limit:])
-
-
-def _without_own_frames(lines: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    # A thread's heading, and what it calls in the standard library. They count once a frame of the user's follows.
-    waiting: list[str] = []
-    for line in lines:
-        if _DUMPED_THREAD.match(line):
-            waiting = [line]
-        elif not line.startswith("  "):
-            if line or not waiting:
-                kept.append(line)
-            waiting = []
-        elif _OWN_FRAME.match(line):
-            continue
-        elif waiting and (_LIBRARY_FRAME.match(line) or not line.startswith('  File "')):
-            waiting.append(line)
-        else:
-            kept += [*waiting, line]
-            waiting = []
-    return kept
 
 
 def make_launcher(

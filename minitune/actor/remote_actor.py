@@ -13,7 +13,6 @@ from typing import Any
 
 from minitune.actor.launcher import End
 from minitune.actor.messages import (
-    CHANNEL_LOST_EXIT,
     DUMP_LINES,
     DUMP_TO_TERM_S,
     INTERRUPTED_EXIT,
@@ -88,7 +87,6 @@ _PARKS: _Row = dict.fromkeys(Answer, _P.PARKING)
 TRANSITIONS: dict[ActorPhase, _Row] = {
     _P.MAKING: {
         Move: _P.TAKEN,
-        Call: _P.MAKING,  # of an actor whose parked process has failed: it is sent once the object is made
         Returned: _P.IDLE,
         Raised: _P.IDLE,
         Stop: _P.STOPPING,
@@ -99,12 +97,11 @@ TRANSITIONS: dict[ActorPhase, _Row] = {
     _P.MOVING: {
         Returned: _P.IDLE,
         Raised: _P.IDLE,
-        NotReset: _P.ENDED,
         Stop: _P.STOPPING,
         KEEP: _P.STOPPING,
         **_END,
     },
-    _P.IDLE: {Call: _P.BUSY, NotReset: _P.ENDED, Stop: _P.QUITTING, KEEP: _P.PARKING, **_END},
+    _P.IDLE: {Call: _P.BUSY, Stop: _P.QUITTING, KEEP: _P.PARKING, **_END},
     _P.CLEAN: {Call: _P.BUSY, Stop: _P.QUITTING, KEEP: _P.PARKED_CLEAN, **_END},
     _P.BUSY: {
         Reported: _P.IDLE,
@@ -152,29 +149,24 @@ class RemoteActor:
         self._reset_s: float
         self._method = ""  # the method that was called last
         self._open_method = ""  # the method that has reported and waits for an answer
-        self._first: tuple[str, bytes] | None = None  # the call that was made before the object exists
         self._shows_stacks = False  # whether the worker was told to write them, so that they are its last lines
 
     # -- methods for the executor --------------------------------------------------------------------------------
 
-    def start(self, boot: Boot, preload: bool = True, instead: NotReset | None = None) -> None:
-        """Start the process. Started, CallRaised or Exited follows. `instead`: the NotReset of another process.
-        ValueError: the factory is too large. OSError: no descriptor is free.
+    def start(self, boot: Boot, preload: bool = True) -> None:
+        """Start the process. Started, CallRaised or Exited follows. ValueError: the factory is too large. OSError: no
+        descriptor is free.
         """
-        if instead is not None:
-            self._first = instead.call
-            if instead.is_told:
-                self._started = None
         self.process.start(self, encode(boot), preload)
 
     def take_over(self, payload: bytes, timeout_s: float) -> Started | None:
         """Use a parked process within `timeout_s` seconds. Started follows; or NotReset, and the process is killed.
 
-        The worker restores everything, takes the new workplace, and calls `reset` of its object; if it is clean, all is
-        sent with the first call.
+        The worker restores everything, takes the new workplace, and calls `reset` of its object.
 
         Returns:
-            Started if the worker is clean; a failing reset brings NotReset nevertheless.
+            Started if the worker is clean. Then all this is sent with the first call, and a failure is one of that
+            call, or the loss of the worker.
         """
         process = self.process
         last = process.actor
@@ -217,12 +209,9 @@ class RemoteActor:
             process.number = number
             self._method = method
             self.phase = after
-        elif after is not None and self._started is None and self._first is None:
-            # Started was told before the object exists, so the caller may call. One write carries move and call: the
-            # worker wakes up once.
-            self._first = method, payload
-            if after is ActorPhase.MOVING:
-                self._send_move()
+        elif after is not None:  # one write carries move and call: the worker wakes up once
+            self._method = method
+            self._send_move(Call(self._attempt + 1, method, payload))
             self.phase = after
         elif self.phase in _STOPPED or process.phase in (ProcessPhase.STARTING, ProcessPhase.RUNNING):
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
@@ -286,35 +275,46 @@ class RemoteActor:
 
     # -- a hand-over -----------------------------------------------------------------------------------------------
 
-    def _send_move(self) -> None:
+    @property
+    def _waits_for_start(self) -> bool:
+        """Whether Started is not told yet. Of an actor that moves: otherwise its first call was sent with the move."""
+        return self._started is not None
+
+    def _send_move(self, *calls: Call) -> None:
         """Send the move to this actor, and its first call if there is one, in one piece."""
         process = self.process
-        process.number = self._attempt
         frames = encode(self._move)
-        if self._first is not None:
-            process.number += 1
-            self._method = self._first[0]
-            frames += encode(Call(process.number, *self._first))
+        for call in calls:
+            frames += encode(call)
+        process.number = self._attempt + len(calls)
         process.work.send(b"".join(frames))
-        process.limit.set(self._reset_s, lambda: self._reject("it took too long"))
+        process.limit.set(self._reset_s, self._on_slow_move)
+
+    def _on_slow_move(self) -> None:
+        if self._waits_for_start:
+            self._reject("it took too long")
+        else:
+            self.process.kill(f"its worker was not ready for it within {self._reset_s:g} s")
 
     def _on_moved(self, reply: Any) -> None:
-        if isinstance(reply, Raised):
+        self.process.limit.clear()
+        if not self._waits_for_start:
+            if isinstance(reply, Raised):
+                self._tell(CallRaised(self.actor_id, reply.error))
+            else:
+                self.phase = TRANSITIONS[self.phase][Call]
+        elif isinstance(reply, Raised):
             self._reject(reply.error.last_line())
         elif not (reply.payload and pickle.loads(reply.payload)):
             self._reject("reset returned False")
         else:
-            self.process.limit.clear()
-            if self._first is not None:  # sent with Move
-                self.phase = TRANSITIONS[self.phase][Call]
-            else:
-                self._tell_started()
+            self._tell_started()
 
     def _reject(self, reason: str) -> None:
         """The process cannot run this actor: report that, and kill it."""
         # First of all: the end of the process must not be told as the end of this actor.
-        self.phase = TRANSITIONS[self.phase][NotReset]
-        self._tell(NotReset(self.actor_id, reason, self._started is None, self._first))
+        self.phase = ActorPhase.ENDED
+        self._tell(NotReset(self.actor_id, reason))
         self.process.kill()
 
     def _tell_started(self) -> None:
@@ -370,8 +370,6 @@ class RemoteActor:
     def _on_made(self, reply: Any) -> None:
         if isinstance(reply, Raised):
             self._tell(CallRaised(self.actor_id, reply.error))
-        elif self._first is not None:
-            self.call(*self._first)
         else:
             self._tell_started()
 
@@ -385,9 +383,11 @@ class RemoteActor:
         self.phase = TRANSITIONS[phase][End]
         if phase is ActorPhase.ENDED:  # another process runs this actor
             return
-        if phase in (ActorPhase.TAKEN, ActorPhase.MOVING):
-            self._tell(NotReset(self.actor_id, "it has died", self._started is None, self._first))
+        if phase is ActorPhase.MOVING and self._waits_for_start:
+            self._tell(NotReset(self.actor_id, "it has died"))
             return
+        if phase in (ActorPhase.TAKEN, ActorPhase.MOVING):  # nothing of the new trial has run
+            end = end._replace(kind="lost", reason=self.process.cause or "its worker has died before it began")
         pid = end.pid or self.process.pid
         # Whether a worker that has not said Hello was ever forked is unknown, and none of the user's code has run.
         if not self.process.pid and (self.process.cause or (end.kind == "lost" and not pid)):
@@ -430,8 +430,6 @@ class RemoteActor:
             return end.reason or killed_for, 0
         if is_stopped and code == 0:
             return "stopped", 0
-        if code == CHANNEL_LOST_EXIT:
-            return CHANNEL_CLOSED, 0
         if code == INTERRUPTED_EXIT:
             return RAISED_IN_OUR_CODE, 0
         if code == STOP_SWALLOWED_EXIT and is_stopped:

@@ -19,7 +19,6 @@ import atexit
 import os
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
@@ -28,12 +27,10 @@ from typing import Any, NoReturn
 from minitune.actor import process_tree
 from minitune.actor.channel import ChannelClosedError, WorkerEnd
 from minitune.actor.messages import (
-    CHANNEL_LOST_EXIT,
     INTERRUPTED_EXIT,
     NO_THREAD_EXIT,
     OOM_SCORE,
     STOP_SWALLOWED_EXIT,
-    SWEEP_TICK_S,
     Boot,
     Call,
     Finished,
@@ -70,6 +67,7 @@ from minitune.error import RemoteError, TrialStopped
 # -- the start ---------------------------------------------------------------------------------------------------------
 def main(work: int, control: int) -> NoReturn:
     """Run a worker in a new interpreter. Never returns."""
+    process_tree.wake_at_end_of_parent()
     reset_signals()
     line_buffer_c_output()
     arm_stack_dump()
@@ -326,7 +324,6 @@ class Worker:
                 return False
             self._is_reporting = True
             try:
-                self._check_pipes()
                 report, commit = make()
                 frame = encode(Reported(self._number, dump_value(tuple(report))))
             except BaseException:
@@ -375,25 +372,14 @@ class Worker:
         except ChannelClosedError as error:
             self._end_tree(error)
 
-    def _check_pipes(self) -> None:
-        """End at once if user code has closed a pipe: neither a stop nor an answer could arrive."""
-        try:
-            self._work.check()
-            self._control.check()
-        except ChannelClosedError as error:
-            self._end_tree(error)
-
     def _end_tree(self, error: ChannelClosedError) -> NoReturn:
         if not self._process.origin.is_here():
             _leave()
-        if error.is_ours:
-            try:
-                os.write(2, f"the control channel was closed by the code that runs here: {error}\n".encode())
-            finally:  # user code may have closed that stream, too
-                os._exit(CHANNEL_LOST_EXIT)
-        process_tree.Hunt().strike(processes.children(self._process.pid))
-        process_tree.kill_group(self._process.pid, _signal.SIGKILL)
-        os._exit(1)
+        try:
+            os.write(2, f"the driver has ended, or the trial has closed a pipe to it: {error}\n".encode())
+        finally:  # user code may have closed that stream, too
+            process_tree.Hunt().strike_marked([self._process.marker], processes.children(self._process.pid))
+            os._exit(1)
 
     # -- the control thread ------------------------------------------------------------------------------------
 
@@ -506,7 +492,7 @@ class _Process:
         self.origin = Origin()
         self.control_thread = 0
         self.surroundings: Surroundings | None = None
-        self._marker = marker
+        self.marker = marker
         self._reaper_pid = reaper_pid
         self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
 
@@ -517,20 +503,11 @@ class _Process:
             return True
         if processes.has_living_child():
             return True
-        if self._reaper_pid:
-            return self._has_orphans()
-        return self._has_marked()
-
-    def _has_marked(self) -> bool:
-        stop_timers()  # the search takes so long that a handler which raises would probably end it
-        if process_tree.marked([self._marker]):
-            return True
-        time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`
-        return bool(process_tree.marked([self._marker]))
+        return self._reaper_pid > 0 and self._has_orphans()
 
     def _has_orphans(self) -> bool:
         """Whether there is one among the children of the zygote: it is their parent now, beside the other workers."""
-        marker = self._marker.encode()
+        marker = self.marker.encode()
         strangers = self._strangers
         self._strangers = {}
         for pid in processes.children(self._reaper_pid, has_one_thread=True):

@@ -254,8 +254,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
-        """Start the process of an actor, perhaps for a parked one that could not be reset."""
+    def _start_process(self, actor: Actor) -> None:
         workplace = self._workplaces.of(actor)
         preload = not actor.allocation.gpu_ids and _has_one_thread(workplace.env)
         is_reusable = actor.spec.reuse_key is not None
@@ -263,7 +262,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         boot = Boot(0, workplace, script_here(), is_reusable, args, factory)
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
         self._put_into(process, actor, workplace)
-        actor.remote.start(boot, preload, instead)
+        actor.remote.start(boot, preload)
 
     def _put_into(self, process: WorkerProcess, actor: Actor, workplace: Workplace) -> None:
         started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
@@ -303,7 +302,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             return None
         if isinstance(event, NotReset):
             logger.debug("the worker of %s is not used again: %s", actor.spec.actor_id, event.reason)
-            self._start_process(actor, event)
+            self._start_process(actor)
             return None
         if isinstance(event, CallRaised):
             return event._replace(

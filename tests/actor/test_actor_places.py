@@ -60,7 +60,7 @@ def test_output_is_there_even_if_the_process_is_killed(driver, tmp_path):
     event = driver.ended("a")
     assert event.cause == "SIGKILL (9)"
     assert event.last_lines.splitlines()[-1] == "line 49"
-    assert len(event.last_lines.splitlines()) == 20
+    assert len(event.last_lines.splitlines()) == 30
 
 
 def test_a_directory_that_is_not_there_is_a_failed_start(driver, tmp_path):
@@ -252,23 +252,34 @@ def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver, tmp_path):
 
 
 @however_it_started
-@pytest.mark.parametrize("injury", ["killed", "killed and seen", "frozen", "no workplace"])
-def test_a_process_that_fails_with_the_first_call_is_replaced(driver, tmp_path, injury):
-    """Started was told, and is not told again; a fresh process answers the call."""
+@pytest.mark.parametrize(
+    ("injury", "cause"),
+    [
+        (signal.SIGKILL, "its worker has died before it began"),
+        (signal.SIGSTOP, "its worker was not ready for it within 0.5 s"),
+    ],
+)
+def test_a_process_that_fails_with_the_first_call_is_lost(driver, tmp_path, injury, cause):
+    """Nothing of the trial has run, so the end does not count."""
     pid = _park_clean(driver)
-    workplace = Workplace(str(tmp_path / "missing")) if injury == "no workplace" else workplace_in(tmp_path / "b")
-    driver.group.move("b", workplace, timeout_s=0.5)
+    driver.group.move("b", workplace_in(tmp_path / "b"), timeout_s=0.5)
     assert driver.next("b").reused
-    if injury != "no workplace":
-        os.kill(pid, signal.SIGSTOP if injury == "frozen" else signal.SIGKILL)
-    if injury == "killed and seen":
-        wait_until(
-            lambda: driver.group.wait(0) == [] and driver.group.pids().get("b", pid) != pid, "there is another process"
-        )
-    assert driver.call("b", "add", 1) == 1
-    assert driver.call("b", "add", 1) == 2
-    assert driver.stop("b").cause == "stopped"
-    wait_until(lambda: driver.group.wait(0) == [] and is_gone(pid), "the process that was of no use is gone")
+    os.kill(pid, injury)
+    driver.group.call("b", "add", 1)
+    exited = driver.ended("b")
+    assert (exited.kind, exited.cause, exited.counts) == ("lost", cause, False)
+    assert is_gone(pid)
+
+
+@however_it_started
+def test_a_workplace_that_is_missing_is_the_error_of_the_first_call(driver, tmp_path):
+    _park_clean(driver)
+    driver.group.move("b", Workplace(str(tmp_path / "missing")))
+    assert driver.next("b").reused
+    driver.group.call("b", "add", 1)
+    assert "missing" in driver.next("b").error.last_line()
+    driver.group.stop("b", BOUND_S)
+    assert driver.ended("b").cause == "stopped"
 
 
 @however_it_started

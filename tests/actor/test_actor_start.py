@@ -338,23 +338,6 @@ def test_actors_work_on_a_system_without_process_descriptors(script, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
-def _guards():
-    """The processes that end the workers of a driver that has died."""
-    return [child.pid for child in psutil.Process().children() if any("guard" in word for word in child.cmdline())]
-
-
-@pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)
-def test_one_guard_is_there_for_all_workers_and_a_new_one_if_it_was_killed(driver):
-    driver.start("a")
-    driver.start("b")
-    [guard] = _guards()
-    os.kill(guard, signal.SIGKILL)
-    wait_until(lambda: is_gone(guard), "the guard is gone")
-    driver.start("c")
-    [other] = _guards()
-    assert other != guard
-
-
 def test_a_start_method_that_does_not_exist_is_refused(monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "spawn")
     with pytest.raises(ValueError, match="must be 'zygote' or 'interpreter', but got 'spawn'"):

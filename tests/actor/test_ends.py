@@ -1,6 +1,5 @@
 """What is told of the end of an actor: its kind, its cause in words, and the last lines of its output."""
 
-import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ import pytest
 
 from minitune.actor.launcher import End
 from minitune.actor.messages import (
-    CHANNEL_LOST_EXIT,
     DUMP_LINES,
     INTERRUPTED_EXIT,
     LAST_LINES,
@@ -63,7 +61,6 @@ def test_exit_statuses_are_told_in_words(code, words):
         ("BUSY", End(exit_code=-11), "", ("died", "SIGSEGV (11)", 11)),
         ("BUSY", End(exit_code=KILLED), "", ("died", "SIGKILL (9)", 9)),
         ("BUSY", End(exit_code=None), "", ("died", "exit status unknown", 0)),
-        ("IDLE", End(exit_code=CHANNEL_LOST_EXIT), "", ("died", CHANNEL_CLOSED, 0)),
         ("BUSY", End(exit_code=INTERRUPTED_EXIT), "", ("died", RAISED_IN_OUR_CODE, 0)),
         ("BUSY", End(exit_code=KILLED), CHANNEL_CLOSED, ("died", CHANNEL_CLOSED, 0)),
         ("BUSY", End(exit_code=4), CHANNEL_CLOSED, ("died", "exit code 4", 0)),
@@ -71,6 +68,7 @@ def test_exit_statuses_are_told_in_words(code, words):
         ("BUSY", End(exit_code=KILLED), "protocol: garbage", ("died", "protocol: garbage", 0)),
         ("MAKING", End("refused", "no process"), "", ("refused", "no process", 0)),
         ("BUSY", End("lost", "the zygote ended", pid=5), "", ("lost", "the zygote ended", 0)),
+        ("TAKEN", End(exit_code=3), "", ("lost", "its worker has died before it began", 0)),
         ("STOPPING", End(exit_code=0), "", ("stopped", "stopped", 0)),
         ("QUITTING", End(exit_code=0), "", ("stopped", "stopped", 0)),
         ("PARKED", End(exit_code=0), "", ("stopped", "stopped", 0)),
@@ -119,9 +117,8 @@ def test_a_worker_without_a_thread_was_refused_only_while_it_started():
     assert end_of(ActorPhase.BUSY, end).cause == f"exit code {NO_THREAD_EXIT}"
 
 
-@pytest.mark.parametrize("phase", [ActorPhase.TAKEN, ActorPhase.MOVING])
-def test_a_process_that_dies_while_it_is_handed_on_is_no_end_of_the_next_actor(phase):
-    assert end_of(phase, End(exit_code=3)) == NotReset("a", "it has died", False, None)
+def test_a_process_that_dies_while_it_is_handed_on_is_no_end_of_the_next_actor():
+    assert end_of(ActorPhase.MOVING, End(exit_code=3)) == NotReset("a", "it has died")
 
 
 # -- the last lines ----------------------------------------------------------------------------------------------------
@@ -147,33 +144,3 @@ def test_errors_come_last_and_missing_files_have_no_lines(tmp_path):
     assert last_lines(Workplace(stdout=out, stderr=err), 3) == "out 2\nerror 1\nerror 2"
     assert last_lines(Workplace(stdout=out)) == "out 1\nout 2"
     assert last_lines(Workplace()) == ""
-
-
-def test_stacks_are_told_without_the_frames_that_are_not_the_users(tmp_path):
-    library = os.path.dirname(os.__file__)
-    package = os.path.dirname(os.path.dirname(os.path.abspath(last_lines.__code__.co_filename)))
-    head = "Thread 0x00007f0000000000 (most recent call first):"
-    current = "Current thread 0x00007f0000000001 (most recent call first):"
-    user = '  File "/home/me/train.py", line 3 in train'
-    installed = f'  File "{library}/site-packages/torch/loop.py", line 9 in run'
-    waits = f'  File "{library}/threading.py", line 327 in wait'
-    ours = f'  File "{package}/actor/worker.py", line 5 in _listen'
-    text = [
-        "before",
-        head,
-        ours,
-        f'  File "{library}/threading.py", line 1 in run',
-        current,
-        waits,
-        user,
-        waits,
-        ours,
-        '  File "<string>", line 1 in <module>',
-        head,
-        installed,
-        "",
-        "after",
-    ]
-    (tmp_path / "err").write_text("\n".join(text))
-    shown = last_lines(Workplace(stderr=str(tmp_path / "err")), 100).splitlines()
-    assert shown == ["before", current, waits, user, waits, head, installed, "", "after"]

@@ -125,6 +125,7 @@ def test_the_driver_kills_a_worker_for_a_stopped_zygote(zygote, monkeypatch):
 
 def test_a_traced_interpreter_that_is_dead_holds_nothing_up(monkeypatch):
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
+    monkeypatch.setattr("minitune.actor.process.KILL_CONFIRM_S", 0.05)
     with Group() as group:
         driver = Driver(group)
         pid = driver.start("a")

@@ -1,4 +1,7 @@
-"""A driver of actors that waits for its death, or exits. A fork of it holds its descriptors."""
+"""A driver of actors that waits for its death, or exits.
+
+With a zygote, a worker holds the interpreter's lock, and a fork of the driver holds its descriptors.
+"""
 
 import os
 import sys
@@ -15,15 +18,16 @@ group = Group()
 driver = Driver(group)
 driver.start("family", partial(Family, str(directory / "family")))
 driver.call("family", "start_all")
-driver.start("gil", partial(Sleeper, str(directory / "gil")))
-group.call("gil", "hold_the_gil")
-read_pids(directory / "gil", 1)
-if os.fork() == 0:  # it holds all of the driver's descriptors
-    os.setsid()
-    (directory / "fork").write_text(f"{os.getpid()}\n")
-    time.sleep(3600)
-    os._exit(0)
-read_pids(directory / "fork", 1)
+if os.environ["MINITUNE_START_METHOD"] == "zygote":
+    driver.start("gil", partial(Sleeper, str(directory / "gil")))
+    group.call("gil", "hold_the_gil")
+    read_pids(directory / "gil", 1)
+    if os.fork() == 0:  # it holds all of the driver's descriptors
+        os.setsid()
+        (directory / "fork").write_text(f"{os.getpid()}\n")
+        time.sleep(3600)
+        os._exit(0)
+    read_pids(directory / "fork", 1)
 print(group.run_id, flush=True)
 if how == "exit":
     sys.exit(3)
