@@ -334,7 +334,9 @@ _PACKAGE = __file__.rpartition("error.py")[0]
 _EXAMPLES = _PACKAGE + "examples"
 _TRAINABLE = _PACKAGE + "trainable"
 # The packages that carry calls to the trainable. The executor determines which of them do.
-_SERVING = (_PACKAGE + "actor", _PACKAGE + "executors")
+_SERVING = (_PACKAGE + "actor", _PACKAGE + "executors", _PACKAGE + "ray/cluster")
+# The ends of the names of other files that carry such calls; the last one wraps each method of a Ray actor.
+_CARRYING = ("concurrent/futures/thread.py", "concurrent/futures/_base.py", "ray/util/tracing/tracing_helper.py")
 
 
 def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) -> None:
@@ -387,8 +389,7 @@ def _is_own_frame(filename: str) -> bool:
 
 
 def _is_serving_frame(filename: str) -> bool:
-    futures = filename.endswith(("concurrent/futures/thread.py", "concurrent/futures/_base.py"))
-    return futures or filename.startswith(_SERVING)
+    return filename.startswith(_SERVING) or filename.endswith(_CARRYING)
 
 
 # Ray Tune's names for these errors.

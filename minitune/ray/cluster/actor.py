@@ -238,7 +238,8 @@ class RayActor:
     @staticmethod
     def _learn(values: list[tuple[str, Any]]) -> None:
         for token, reference in values:
-            shared_values.fetchers[token] = functools.partial(_value_of, reference)
+            if token not in shared_values.fetchers:
+                shared_values.fetchers[token] = functools.cache(functools.partial(_value_of, reference))
 
     def _settle(self, home: Home) -> dict[str, str]:
         """Take over a workplace; returns the argument for the object's directory, if the expected one is not here."""
