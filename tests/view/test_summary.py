@@ -12,7 +12,6 @@ from minitune.experiment.lifecycle import Transition
 from minitune.view.summary import (
     best_first,
     early_end,
-    front_html,
     run_html,
 )
 
@@ -91,6 +90,3 @@ def test_a_notebook_gets_a_hundred_rows_and_is_told_of_the_others():
     assert "7 more" in html
     assert "get_dataframe() or dataframe() has all" in html
     assert "/runs/&lt;it&gt;" in html
-    front = front_html([trial_of(number, 1.0) for number in range(1234)], Goal.of(["loss", "acc"], ["min", "max"]))
-    assert "Pareto front of loss, acc: 1234 trials" in front
-    assert (">train_t0099<" in front, ">train_t0100<" in front, "1,134 more" in front) == (True, False, True)
