@@ -292,6 +292,8 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         text = f"the reported checkpoint's directory {os.fspath(source)!r} does not exist"
+        if os.path.exists(source):
+            text = f"a checkpoint is a directory, but {os.fspath(source)!r} is a file: write the file into a directory"
         if os.path.basename(source).startswith(TEMPORARY_PREFIX):
             text += "; a directory of checkpoint_dir() is renamed when it is reported, so it can be reported once"
         raise FileNotFoundError(text)

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base.checks import is_real, shown
+from minitune.base.text import warn_once
 
 CPU = "CPU"
 GPU = "GPU"
 MEMORY = "memory"
 
+_LEAST_MEMORY_BYTES = 100_000
 _CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
 
 
@@ -183,6 +185,8 @@ def _check_amount(name: str, amount: Any) -> float:
             f"a GPU amount above 1 must be whole, but got {amount!r}; ask for {math.ceil(plain)}, or for a fraction in "
             "a bundle of its own"
         )
+    if name == MEMORY and 0 < plain < _LEAST_MEMORY_BYTES:
+        warn_once(f"memory is counted in bytes, so {amount!r} is less than any process needs; 2e9 are 2 GB")
     if plain.is_integer():  # 1 and 1.0 are the same request
         return int(plain)
     return plain

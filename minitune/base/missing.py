@@ -24,6 +24,9 @@ _IN_LIBRARIES = {
 """Names in modules that import other libraries, so that the modules cannot be asked."""
 
 _CALLED_HERE = {
+    "create_study": "Study",
+    "fmin": "Tuner(...).fit()",
+    "minimize": "Tuner(...).fit()",
     "suggest_categorical": "choice",
     "suggest_float": "uniform or loguniform",
     "suggest_int": "randint or lograndint",

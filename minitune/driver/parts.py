@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune import runtime
 from minitune.base.checks import of_class, shown
+from minitune.base.lazy import PACKAGE
 from minitune.base.seeds import component_seed
 from minitune.base.settings import is_on, setting
 from minitune.base.text import warn_once
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
 
 logger = logging.getLogger("minitune")
+
+_HOOKS = ("on_trial_", "on_step_", "on_experiment_", "log_trial_")
+"""The beginnings of the names of hooks."""
 
 
 @dataclass
@@ -74,13 +78,26 @@ def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]
         count = plan.tune_config.confirm
         left = functools.partial(share_of_time_left, stopper)
         search = Confirm(search, count, str(goal.metric), str(goal.mode), maker, left, trials, cuts=stops_early)
+    callbacks = build_callbacks(plan, reporter)
+    for plugin in (*callbacks, scheduler, stopper, search_alg):
+        _warn_of_uncalled_hooks(plugin)
     return Components(
         search_alg=search,
         scheduler=scheduler,
         stopper=stopper,
-        callbacks=build_callbacks(plan, reporter),
+        callbacks=callbacks,
         reporter=reporter,
     )
+
+
+def _warn_of_uncalled_hooks(plugin: object) -> None:
+    """Warn of methods of a user's class that are named like hooks, and are none."""
+    kind = type(plugin)
+    base = next((each for each in kind.__mro__ if each.__module__.partition(".")[0] == PACKAGE), object)
+    hooks = [name for name in dir(base) if name.startswith(_HOOKS)]
+    for name in dir(kind):
+        if name.startswith(_HOOKS) and name not in hooks:
+            warn_once(f"{kind.__name__}.{name}() is never called; the hooks of {base.__name__} are {', '.join(hooks)}")
 
 
 def _warn_of_checkpoint_order(plan: Plan) -> None:

@@ -362,6 +362,9 @@ class PopulationBasedTraining(MetricScheduler):
             # what the configuration lacks
             config, drawn = fill(trial.current_config, self._explorer.mutations, self._rng)
             if drawn:
+                if trial.current_config:
+                    names = ", ".join(str(path[0]) for path in drawn)
+                    warn_once(f"hyperparam_mutations has {names}, which the search space lacks, so PBT adds it")
                 trial.set_config(config)
                 values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
                 trial.evaluated_params = {**trial.evaluated_params, **values}

@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import _check_method_params
 
+from minitune.base.calls import explains_calls
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.result import TRAINING_ITERATION
 from minitune.runtime import cluster_resources
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from minitune.result_grid import Result, ResultGrid
 
 
+@explains_calls
 class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no types
     """Searches for parameters of an estimator by cross-validation, in parallel, and stops bad candidates early.
 

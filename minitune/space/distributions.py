@@ -1,12 +1,14 @@
 """Distributions of SciPy and Optuna in a space: each becomes the domain with the same values.
 
 This module imports neither library. It knows their objects by the module of their class. What has no
-counterpart is refused: a trial would get the distribution itself. So is an object with a domain in an attribute.
+counterpart is refused: a trial would get the distribution itself. So are an object with a domain in an attribute, and a
+function of this package that was not called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from minitune.space.domains import (
@@ -84,6 +86,8 @@ def _converter(value: Any) -> _Convert | None:
         return _of_optuna
     if (library == "hyperopt" and rest == "pyll.base") or (library == "ConfigSpace" and rest.startswith("hyper")):
         return _not_taken
+    if kind is FunctionType and value.__module__ == Domain.__module__:
+        return _not_called
     if any(as_domain(member) is not None for member in _attributes(value).values()):
         return _not_searched
     return None
@@ -125,6 +129,10 @@ def _of_optuna(value: Any, name: str) -> Domain:
 
 def _not_taken(value: Any, name: str) -> Domain:
     raise _refusal(value, name, "write a domain, such as uniform(0, 1)")
+
+
+def _not_called(value: Any, name: str) -> Domain:
+    raise ValueError(f"parameter {name!r} is the function {value.__name__} itself: call it, {value.__name__}(...)")
 
 
 def _not_searched(value: Any, name: str) -> Domain:

@@ -180,11 +180,21 @@ def sampler_kind(sampler: Sampler) -> type[Sampler]:
 
 
 # -- domains -----------------------------------------------------------------------------------------------------------
+def _has_no_value(domain: Any, *_: object) -> Any:
+    raise TypeError(
+        f"{domain} has no value yet, so nothing can be computed with it: compute in the trainable, or with "
+        "sample_from(lambda config: ...), which reads the drawn values"
+    )
+
+
 class Domain:
     """The possible values of one parameter."""
 
     sampler: Sampler | None = None
     default_sampler_cls: type[Sampler] = Uniform
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __pow__ = __rpow__ = _has_no_value
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _has_no_value
 
     def cast(self, value: Any) -> Any:
         """Convert `value` to this domain's type."""

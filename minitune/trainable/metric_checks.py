@@ -13,7 +13,7 @@ from typing import Any
 
 from minitune.base.checks import shown
 from minitune.base.pickling import PROTOCOL, ByteCounter
-from minitune.result import with_text_keys
+from minitune.result import DONE, with_text_keys
 
 LIMIT_BYTES = 64_000_000
 """The largest size of a pickled report; that of a message is higher."""
@@ -29,11 +29,13 @@ def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
 
     Raises:
         TypeError: If a key has no text, or a value cannot be pickled and loaded again, with key, type and reason.
-        ValueError: If a value is a torch tensor, or all values together are larger than `LIMIT_BYTES`.
+        ValueError: If a value is a torch tensor, `done` is a text, or all together are larger than `LIMIT_BYTES`.
     """
     metrics = with_text_keys(metrics)
     if _NUMBERS.issuperset(map(type, metrics.values())):
         return metrics
+    if isinstance(metrics.get(DONE), str):  # each text but the empty one would end the trial
+        raise ValueError(f"done must be True or False, but got {metrics[DONE]!r}")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     for path, leaf in _leaves(metrics):
         if isinstance(tensor, type) and isinstance(leaf, tensor):

@@ -32,7 +32,7 @@ CALLS = {
     "experiment": (lambda: tune.Experiment("x", f, confg={}), ["Experiment()", "did you mean 'config'"]),
     "name of Optuna": (
         lambda: TuneConfig(n_trials=3),
-        ["'n_trials'; write TuneConfig(num_samples=...)"],
+        ["'n_trials'; write TuneConfig(num_samples=...) or TuneSearchCV(n_iter=...)"],
     ),
     "config": (lambda: RunConfig(nme=1), ["RunConfig()", "did you mean 'name'?", "it takes name, storage_path,"]),
     "tuner": (lambda: Tuner(f, metric="x"), ["Tuner()", "write TuneConfig(metric="]),
@@ -46,6 +46,7 @@ CALLS = {
     "scheduler": (lambda: schedulers.ASHAScheduler(max_iter=10), ["Scheduler()", "did you mean 'max_t'"]),
     "subclass": (lambda: Mine(max_iter=10), ["Mine() takes no argument 'max_iter'"]),
     "stopper": (lambda: tune.stopper.MaximumIterationStopper(max_it=1), ["did you mean 'max_iter'?"]),
+    "product of a domain": (lambda: 2 * -uniform(0, 1), ["uniform(0.0, 1.0) has no value yet", "compute in the"]),
 }
 
 
@@ -56,6 +57,23 @@ def test_a_wrong_call_names_the_right_arguments(name):
         call()
     for part in parts:
         assert part in str(caught.value)
+
+
+class Misnamed(tune.Callback):
+    def on_trial_finish(self, iteration, trials, trial):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: fit(f, callbacks=[Misnamed()]), "Misnamed.on_trial_finish() is never called; "),
+        (lambda: tune.with_resources(f, {"memory": 2}), "memory is counted in bytes, so 2 is less than any process"),
+    ],
+)
+def test_what_was_hardly_meant_is_told(make, told, caplog):
+    make()
+    assert [message[: len(told)] for message in caplog.messages] == [told]
 
 
 def test_an_error_from_inside_is_left_alone():
@@ -106,7 +124,7 @@ def test_all_frames_are_shown_on_request(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "here"),
-    [("suggest_float", "uniform or loguniform"), ("suggest_categorical", "choice")],
+    [("suggest_float", "uniform or loguniform"), ("minimize", r"Tuner\(...\).fit\(\)")],
 )
 def test_a_function_of_another_library_is_named_as_it_is_called_here(name, here):
     with pytest.raises(AttributeError, match=f"no attribute '{name}': it is {here}$"):

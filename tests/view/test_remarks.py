@@ -146,18 +146,12 @@ def test_a_lambda_that_may_be_meant_for_sample_from_is_told(function, is_told):
     ] == ([True] * is_told)
 
 
-@pytest.mark.parametrize(("name", "is_told"), [("momentun", True), ("momentum", False), ("rate", False)])
-def test_a_mutation_with_nearly_the_name_of_a_constant_is_told(name, is_told, caplog):
+@pytest.mark.parametrize(("name", "is_told"), [("momentun", True), ("momentum", False)])
+def test_a_mutation_that_the_space_lacks_is_told(name, is_told, caplog):
     scheduler = PopulationBasedTraining(hyperparam_mutations={name: [0.8, 0.9]})
     fit(slow, {"x": 1, "momentum": 0.9}, scheduler=scheduler, executor=virtual_executor(), **OBJECTIVE)
-    assert (
-        caplog.messages
-        == [
-            "hyperparam_mutations has 'momentun', which the search space lacks, so PBT adds it (did you mean "
-            "'momentum'?)"
-        ]
-        * is_told
-    )
+    text = "hyperparam_mutations has momentun, which the search space lacks, so PBT adds it"
+    assert caplog.messages == [text] * is_told
 
 
 # -- in general --------------------------------------------------------------------------------------------------------
