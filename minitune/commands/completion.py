@@ -15,7 +15,7 @@ _WORDS = r"""_minitune_words() {
     case $1 in
         '') echo run ls show best report watch logs resume stop rm rerun doctor demo completion help ;;
         run) echo --help --metric --mode --num-samples --search --scheduler --max-t --grace --time-budget --cpus \
-            --gpus --concurrent --name --storage --timeout --retries --give-up-after --confirm --seed --param \
+            --gpus --concurrent --name --storage --timeout --retries --confirm --seed \
             --pattern --shell --dry-run --json ;;
         ls) echo --help --sort --filter --columns --limit --json ;;
         show) echo --help --why --metric --mode --scope --json --config ;;

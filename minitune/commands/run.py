@@ -15,14 +15,7 @@ from minitune.commands import Commands, behind_dashes, set_command
 from minitune.commands.selecting import count_from, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.commands.telling import add_json
-from minitune.result import (
-    ITERATIONS_SINCE_RESTORE,
-    TIME_SINCE_RESTORE,
-    TIME_THIS_ITER_S,
-    TIME_TOTAL_S,
-    TIMESTAMP,
-    TRAINING_ITERATION,
-)
+from minitune.result import TIME_TOTAL_S
 from minitune.stopper import DictStopper
 
 if TYPE_CHECKING:
@@ -33,23 +26,10 @@ logger = logging.getLogger("minitune")
 
 _DRY = 3
 """The number of command lines that `--dry-run` prints."""
-_MEASURED = frozenset(
-    (TRAINING_ITERATION, ITERATIONS_SINCE_RESTORE, TIMESTAMP, TIME_THIS_ITER_S, TIME_TOTAL_S, TIME_SINCE_RESTORE)
-)
-"""The numbers that each result has anyway, so that they may be the metric."""
 _BLIND = ("random", "variant_generator")
 """The searchers that need no metric."""
-_FIFO = "fifo"
-_MAX_T = "max_t"
-_GRACE = "grace_period"
-_SCHEDULERS = {
-    _FIFO: {},
-    "asha": {_MAX_T: _MAX_T, _GRACE: _GRACE},
-    "hyperband": {_MAX_T: _MAX_T},
-    "median_stopping_rule": {_GRACE: _GRACE},
-    "pbt": {_GRACE: "perturbation_interval"},
-}
-"""The schedulers, and what each calls the values of `--max-t` and `--grace`."""
+_ASHA = "asha"
+_SCHEDULERS = (_ASHA, "hyperband")
 
 
 def add_parser(commands: Commands) -> None:
@@ -65,42 +45,25 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file")
     parser.add_argument("--metric", help="the metric to optimise")
     parser.add_argument("--mode", choices=("min", "max"), help="whether a small or a large value is good")
-    parser.add_argument(
-        "--num-samples", type=_samples, metavar="N", help="trials for each point of the grid; -1: no end"
-    )
+    parser.add_argument("--num-samples", type=int, metavar="N", help="trials for each point of the grid; -1: no end")
     parser.add_argument("--search", metavar="NAME", help="the searcher, such as tpe (default: random and grid search)")
-    parser.add_argument("--scheduler", choices=tuple(_SCHEDULERS), help="stops bad trials early (default: fifo)")
-    parser.add_argument("--max-t", type=count_from(1), metavar="N", help="asha, hyperband: reports of a whole trial")
-    parser.add_argument(
-        "--grace",
-        type=count_from(1),
-        metavar="N",
-        help="asha, median_stopping_rule: reports before a trial may stop; pbt: reports between changes",
-    )
+    parser.add_argument("--scheduler", choices=_SCHEDULERS, help="stops bad trials early")
+    parser.add_argument("--max-t", type=count_from(1), metavar="N", help="of a scheduler: reports of a whole trial")
+    parser.add_argument("--grace", type=count_from(1), metavar="N", help="asha: reports before a trial may stop")
     parser.add_argument(
         "--time-budget", type=seconds, metavar="S", help="the time after which the run ends, in seconds or such as 10m"
     )
-    parser.add_argument("--cpus", type=_amount, metavar="N", help="CPUs of a trial (default: 1)")
-    parser.add_argument("--gpus", type=_amount, metavar="N", help="GPUs of a trial, such as 0.5 (default: 0)")
+    parser.add_argument("--cpus", type=float, metavar="N", help="CPUs of a trial (default: 1)")
+    parser.add_argument("--gpus", type=float, metavar="N", help="GPUs of a trial, such as 0.5 (default: 0)")
     parser.add_argument("--concurrent", type=count_from(1), metavar="N", help="trials at a time, at most")
     parser.add_argument("--name", help="the name of the run (default: that of the program, and the date)")
     parser.add_argument("--storage", metavar="DIR", help="the directory for runs")
     parser.add_argument("--timeout", type=seconds, metavar="S", help="time for an attempt of a trial, such as 90s")
     parser.add_argument("--retries", type=count_from(0), default=0, metavar="N", help="attempts after a failure")
     parser.add_argument(
-        "--give-up-after",
-        type=count_from(0),
-        default=5,
-        metavar="N",
-        help="end the run if the first N trials fail with the same error (default: 5; 0: never)",
-    )
-    parser.add_argument(
         "--confirm", type=count_from(0), default=0, metavar="N", help="at the end, run the three best N more times each"
     )
     parser.add_argument("--seed", type=int, help="the seed of the run")
-    parser.add_argument(
-        "--param", action="append", default=[], metavar="NAME=DOMAIN", help="a parameter that the command only names"
-    )
     parser.add_argument("--pattern", metavar="REGEX", help="lines that match are reports; named groups are the metrics")
     parser.add_argument("--shell", action="store_true", help="the command is one argument, for the shell")
     parser.add_argument("--dry-run", action="store_true", help="print three command lines, and run nothing")
@@ -112,24 +75,6 @@ def add_parser(commands: Commands) -> None:
         "minitune run --time-budget 10m sweep.yaml",
         own_begins=behind_dashes,
     )
-
-
-def _samples(text: str) -> int:
-    if text == "-1":
-        return -1
-    return count_from(1)(text)
-
-
-def _amount(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number, but got {text}") from None
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected 0 <= N < infinity, but got {text}")
-    if value.is_integer():
-        return int(value)
-    return value
 
 
 def run(options: argparse.Namespace) -> int:
@@ -155,21 +100,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _own_command(options: argparse.Namespace) -> tuple[CommandLine, dict[str, Any]]:
     """The command behind `--`, and its search space."""
-    from minitune.trainable.command_line import read_command, read_domain
+    from minitune.trainable.command_line import read_command
 
-    params: dict[str, Any] = {}
-    for text in options.param:
-        name, sign, domain = text.partition("=")
-        if not sign:
-            raise argparse.ArgumentError(None, f"--param takes NAME=DOMAIN, but got {text!r}")
-        if name in params:
-            raise argparse.ArgumentError(None, f"parameter {name} has two domains")
-        try:
-            params[name] = read_domain(domain, name)
-        except ValueError as error:
-            raise argparse.ArgumentError(None, str(error)) from None
     try:
-        return read_command(options.own, params, is_for_shell=options.shell)
+        return read_command(options.own, is_for_shell=options.shell)
     except ValueError as error:
         raise argparse.ArgumentError(None, str(error)) from None
 
@@ -183,9 +117,8 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
         raise argparse.ArgumentError(None, rule)
     if options.own:
         raise argparse.ArgumentError(None, f"the command is in {options.sweep}, so none can follow --")
-    for option, is_given in (("--param", options.param), ("--shell", options.shell)):
-        if is_given:
-            raise argparse.ArgumentError(None, f"{option} is for a command behind --, but got {options.sweep}")
+    if options.shell:
+        raise argparse.ArgumentError(None, f"--shell is for a command behind --, but got {options.sweep}")
     sweep = read_sweep(options.sweep, options.num_samples)
     if sweep.ignored:
         logger.warning("%s: ignored, as they mean nothing here: %s", options.sweep, ", ".join(sweep.ignored))
@@ -212,13 +145,12 @@ def _goal(options: argparse.Namespace, sweep: SweepFile) -> tuple[str | None, Li
     # Without a mode, a searcher would not know whether a small loss is good.
     if (metric is None) != (mode is None):
         raise argparse.ArgumentError(None, f"--metric and --mode go together, but got {metric} and {mode}")
-    if metric is not None and metric not in _MEASURED and own_name(metric) != metric:
+    if metric is not None and own_name(metric) != metric and metric != TIME_TOTAL_S:
         own = own_name(metric)
         rule = f"{metric} is a key of minitune's own; a program's metric with this name is called {own}: write {own}"
         raise argparse.ArgumentError(None, rule)
-    search = options.search or sweep.search or _BLIND[0]
-    for chosen, blind in ((search, _BLIND), (_scheduler_name(options, sweep), (_FIFO,))):
-        if metric is None and chosen not in blind:
+    for chosen in (_searcher(options, sweep), options.scheduler):
+        if metric is None and chosen is not None and chosen not in _BLIND:
             raise argparse.ArgumentError(None, f"{chosen} needs --metric and --mode")
     return metric, mode
 
@@ -246,19 +178,8 @@ def _check_program(command: CommandLine) -> None:
     raise FileNotFoundError(f"there is no program {program!r}, neither as a path nor in PATH")
 
 
-def _searcher_name(given: str) -> str:
-    from minitune.search.by_name import check_searcher_name
-
-    try:
-        return check_searcher_name(given)
-    except ValueError as error:
-        raise argparse.ArgumentError(None, f"--search: {error}") from None
-
-
 def _searcher(options: argparse.Namespace, sweep: SweepFile) -> str | None:
-    if options.search is not None:
-        return _searcher_name(options.search)
-    return sweep.search
+    return sweep.search if options.search is None else str(options.search)
 
 
 def _show_commands(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: SweepFile) -> None:
@@ -282,38 +203,24 @@ def _show_commands(command: CommandLine, space: dict[str, Any], options: argpars
         echo(shlex.join(command.filled(config, f"TRIAL_DIR_{number}", f"SEED_{number}")))
 
 
-def _scheduler_name(options: argparse.Namespace, sweep: SweepFile) -> str:
-    if options.scheduler is not None:
-        return str(options.scheduler)
-    if sweep.stops_early is not None:
-        return "asha"
-    return _FIFO
-
-
-def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, Any]) -> TrialScheduler | None:
+def _scheduler(options: argparse.Namespace, sweep: SweepFile) -> TrialScheduler | None:
     from minitune import create_scheduler
 
-    name = _scheduler_name(options, sweep)
+    name = options.scheduler
     arguments: dict[str, Any] = {}
-    if options.scheduler is None and sweep.stops_early is not None:
+    if name is None and sweep.stops_early is not None:
+        name = _ASHA
         arguments.update(sweep.stops_early)
     # An option without an effect would let the user believe in a limit that is not there.
-    known = _SCHEDULERS[name]
-    for option, argument, value in (("--max-t", _MAX_T, options.max_t), ("--grace", _GRACE, options.grace)):
-        if value is not None and argument not in known:
-            owners = ", ".join(owner for owner, names in _SCHEDULERS.items() if argument in names)
-            raise argparse.ArgumentError(None, f"{option} is for --scheduler {owners}, but got {name}")
+    for option, argument, value, owners in (
+        ("--max-t", "max_t", options.max_t, _SCHEDULERS),
+        ("--grace", "grace_period", options.grace, (_ASHA,)),
+    ):
+        if value is not None and name not in owners:
+            raise argparse.ArgumentError(None, f"{option} is for --scheduler {', '.join(owners)}, but got {name}")
         if value is not None:
-            arguments[known[argument]] = value
-    if name == _FIFO:
-        return None
-    # A program reports no time, so the number of its reports is the time. For the other schedulers that is the default.
-    if name in ("pbt", "median_stopping_rule"):
-        arguments["time_attr"] = "training_iteration"
-        arguments.setdefault(known[_GRACE], 1)
-    if name == "pbt":
-        arguments["hyperparam_mutations"] = space
-    return create_scheduler(name, **arguments)
+            arguments[argument] = value
+    return None if name is None else create_scheduler(name, **arguments)
 
 
 def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: SweepFile) -> int:
@@ -323,21 +230,19 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
     from minitune.trainable.program import Program
 
     metric, mode = _goal(options, sweep)
-    num_samples = options.num_samples or sweep.num_samples
+    num_samples = sweep.num_samples
+    if options.num_samples is not None:
+        num_samples = options.num_samples
     if num_samples is None:
         num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
     target = None
     if sweep.target is not None:
         target = _Target(str(sweep.metric), sweep.mode, sweep.target)
     # A checkpoint may be large, and only the last one (and the best one) is of any use to a program.
-    kept = CheckpointConfig(num_to_keep=1)
-    if metric is not None and mode is not None:
-        kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode)
+    kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode or "max")
     program: Any = Program(command, os.getcwd(), options.pattern)
     if options.cpus is not None or options.gpus is not None:
-        cpus = 1
-        if options.cpus is not None:
-            cpus = options.cpus
+        cpus = 1 if options.cpus is None else options.cpus
         program = with_resources(program, {"cpu": cpus, "gpu": options.gpus or 0})
     tuner = Tuner(
         program,
@@ -347,7 +252,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             mode=mode,
             num_samples=num_samples,
             search_alg=_searcher(options, sweep),
-            scheduler=_scheduler(options, sweep, space),
+            scheduler=_scheduler(options, sweep),
             time_budget_s=options.time_budget,
             max_concurrent_trials=options.concurrent,
             trial_timeout_s=options.timeout,
@@ -359,7 +264,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             storage_path=options.storage,
             stop=target,
             verbose=0 if options.json else None,
-            failure_config=FailureConfig(options.retries, give_up_after=options.give_up_after),
+            failure_config=FailureConfig(options.retries),
             checkpoint_config=kept,
         ),
     )

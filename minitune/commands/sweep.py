@@ -8,7 +8,7 @@ Parameters may be nested there. Here the space is flat, so `depth` below `model`
 
 from __future__ import annotations
 
-import datetime
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from minitune.base.checks import did_you_mean, is_real, is_whole, shown
 from minitune.space.domains import GRID_KEY, is_grid
+from minitune.space.tree import has_unresolved_values
 
 if TYPE_CHECKING:
     from minitune.trainable.command_line import CommandLine, Word
@@ -28,8 +29,6 @@ _SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
 """The searcher for each `method`."""
 _MODES: dict[str, Literal["min", "max"]] = {"minimize": "min", "maximize": "max"}
 _DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
-_MOST_RUNGS = 100
-"""The largest number of brackets of `early_terminate`, as there."""
 _FOREVER = 10**9
 """The largest number of reports, for `early_terminate` without `max_iter`."""
 _ROUNDING = 1e-9
@@ -39,17 +38,11 @@ _KEYS_OF = {
     "categorical": ("values",),
     "int_uniform": _RANGE,
     "uniform": _RANGE,
-    "q_uniform": (*_RANGE, "q"),
     "log_uniform": _RANGE,
     "log_uniform_values": _RANGE,
-    "normal": ("mu", "sigma"),
 }
 """The keys of each distribution."""
-_DEFAULTS = {"q": 1, "mu": 0, "sigma": 1}
-_MOST_VALUES = 1_000_000
-"""A grid with more values of one parameter would never end."""
 _MOST_BYTES = 1_000_000
-_READ_AS_DOMAINS = (GRID_KEY, "eval")
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,9 @@ def _sweep(content: Any, num_samples: int | None) -> SweepFile:
                 f"run_cap must cover the grid of {size} points, but got {cap}; method random draws so many"
             )
         cap = 1  # each sample covers the grid
-    name, ignored = _name(content.get("name"))
+    name = content.get("name")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"name must be a text, but got {shown(name)}")
     return SweepFile(
         command=_command(content, space),
         parameters=space,
@@ -148,7 +143,7 @@ def _sweep(content: Any, num_samples: int | None) -> SweepFile:
         stops_early=_early_terminate(content.get("early_terminate")),
         num_samples=cap if num_samples is None else num_samples,
         name=name,
-        ignored=(*(key for key in _IGNORED if key in content), *ignored),
+        ignored=tuple(key for key in _IGNORED if key in content),
     )
 
 
@@ -180,18 +175,6 @@ def _number(value: Any, key: str) -> float:
     if not math.isfinite(found):
         raise ValueError(f"{key} must be a finite number, but got {found}")
     return found
-
-
-def _name(given: Any) -> tuple[str | None, list[str]]:
-    """The name of the run, and whether it is ignored, since no directory can have it."""
-    from minitune.record.layout import check_run_name
-
-    if given is not None and not isinstance(given, (str, int, float)):
-        raise ValueError(f"name must be a text, but got {shown(given)}")
-    try:
-        return (None if given is None else check_run_name(str(given))), []
-    except ValueError:
-        return None, ["name"]
 
 
 def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None, float | None]:
@@ -237,13 +220,32 @@ def _domain(given: Any, key: str, is_grid: bool) -> Any:
             raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
         values = [_plain(value, f"{key}.values") for value in values]
         return tune.grid_search(values) if is_grid else tune.choice(values)
-    numbers = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
+    if is_grid:
+        raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
+    low, high = (_number(given[name], f"{key}.{name}") for name in _RANGE)
     try:
-        return _of_numbers(kind, numbers, is_grid)
+        return _range(kind, low, high)
     except OverflowError:
         raise ValueError(f"{key}: the numbers are too large for distribution {kind}") from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{key}: {error}") from None
+
+
+def _range(kind: str, low: float, high: float) -> Any:
+    import minitune as tune
+
+    if low > high:
+        raise ValueError(f"min must be at most max, but got {shown(low)} and {shown(high)}")
+    if kind == "int_uniform":
+        if not (int(low) == low and int(high) == high):
+            raise ValueError(f"min and max must be whole numbers, but got {low} and {high}")
+        return tune.randint(int(low), int(high) + 1)
+    if kind == "uniform":
+        return tune.uniform(low, high)
+    if kind == "log_uniform":  # there, its bounds are logarithms
+        low = math.exp(low)
+        high = math.exp(high)
+    return tune.loguniform(low, high)
 
 
 def _kind(given: Any, key: str) -> str:
@@ -254,7 +256,7 @@ def _kind(given: Any, key: str) -> str:
     kind = given.get("distribution")
     if "distribution" in given:
         _one_of(f"{key}.distribution", kind, _KEYS_OF)
-    _check_keys(given, key, ("distribution", "value", "values", *_RANGE, *_DEFAULTS))
+    _check_keys(given, key, ("distribution", "value", "values", *_RANGE))
     if kind is None:
         kind = "uniform"
         if "value" in given:
@@ -269,72 +271,17 @@ def _kind(given: Any, key: str) -> str:
         if name not in (*needed, "distribution"):
             raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
     for name in needed:
-        if name not in given and name not in _DEFAULTS:
+        if name not in given:
             raise ValueError(f"{key}: distribution {kind} needs {name}")
     return str(kind)
 
 
-def _of_numbers(kind: str, numbers: Mapping[str, float], is_grid: bool) -> Any:
-    import minitune as tune
-
-    if kind == "normal" and not is_grid:
-        return tune.randn(numbers["mu"], numbers["sigma"])
-    low = numbers.get("min", 0)
-    high = numbers.get("max", 0)
-    if low > high:
-        raise ValueError(f"min must be at most max, but got {shown(low)} and {shown(high)}")
-    if kind in ("int_uniform", "q_uniform"):
-        step = numbers.get("q", 1)
-        if not step > 0:
-            raise ValueError(f"q must be a number above 0, but got {step}")
-        if kind == "q_uniform":
-            return _steps(round(low / step), round(high / step), step, is_grid)
-        if not (int(low) == low and int(high) == high):
-            raise ValueError(f"min and max must be whole numbers, but got {low} and {high}")
-        return _steps(int(low), int(high), 1, is_grid)
-    if is_grid:
-        raise ValueError(f"method grid needs values or a range with steps, but got distribution {kind}")
-    if kind == "uniform":
-        return tune.uniform(low, high)
-    if kind == "log_uniform":  # there, its bounds are logarithms
-        low = math.exp(low)
-        high = math.exp(high)
-    return tune.loguniform(low, high)
-
-
-def _steps(first: int, last: int, step: float, is_grid: bool) -> Any:
-    """The multiples of a step, from `first` times it to `last` times it. A whole step makes whole numbers."""
-    import minitune as tune
-    from minitune.space.domains import Float
-
-    multiples = Float(None, None)
-    if is_grid:
-        if last - first >= _MOST_VALUES:
-            raise ValueError(f"a grid takes at most {_MOST_VALUES} values of a parameter, but got {last - first + 1}")
-        counts = range(first, last + 1)
-        return tune.grid_search([n * step if is_whole(step) else multiples.snap(n * step, step) for n in counts])
-    if not is_whole(step):
-        return tune.quniform(multiples.snap(first * step, step), multiples.snap(last * step, step), step)
-    if step == 1:
-        return tune.randint(first, last + 1)
-    return tune.qrandint(first * int(step), last * int(step), int(step))
-
-
 def _plain(value: Any, key: str) -> Any:
     """A value that JSON has, for the program. A date becomes its text."""
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if isinstance(value, (datetime.date, datetime.time)):
-        return str(value)
-    if isinstance(value, list):
-        return [_plain(member, key) for member in value]
-    if isinstance(value, Mapping):
-        if len(value) == 1 and next(iter(value)) in _READ_AS_DOMAINS:
-            raise ValueError(f"{key} must not be a mapping of {next(iter(value))} alone, which minitune reads itself")
-        return {_plain(name, key): _plain(member, key) for name, member in value.items()}
-    raise ValueError(
-        f"{key} must be a text, a number, true, false, null, or a list or a mapping of these, but got {shown(value)}"
-    )
+    plain = json.loads(json.dumps(value, default=str))
+    if has_unresolved_values({key: plain}):
+        raise ValueError(f"{key} must not hold a mapping of {GRID_KEY} alone, which minitune reads itself")
+    return plain
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -403,9 +350,9 @@ def _early_terminate(given: Any) -> dict[str, Any] | None:
         name: _number(given[name], f"early_terminate.{name}") for name in given if name not in ("type", "strict")
     }
     for name, value in numbers.items():
-        least = 1 if name == "eta" else 0
-        if not least < value <= _FOREVER:
-            rule = f"a number above {least} and at most {_FOREVER}"
+        least = 2 if name == "eta" else 1
+        if not least <= value <= _FOREVER:
+            rule = f"a number from {least} to {_FOREVER}"
             raise ValueError(f"early_terminate.{name} must be {rule}, but got {shown(value)}")
     eta = numbers.get("eta", 3)
     first = numbers.get("min_iter")
@@ -413,12 +360,11 @@ def _early_terminate(given: Any) -> dict[str, Any] | None:
     if end is None:
         if first is None:
             raise ValueError("early_terminate needs min_iter, or max_iter and s")
-        rungs = min(_MOST_RUNGS, math.log(_FOREVER) / math.log(eta))
-        end = first * eta**rungs
+        end = _FOREVER
     elif first is None or "s" in numbers:
         # The smallest bracket is the grace period of ASHA.
-        rungs = min(_MOST_RUNGS, math.log(max(end, 1)) / math.log(eta), numbers.get("s", _MOST_RUNGS))
-        first = end / eta ** math.floor(rungs + _ROUNDING)
+        rungs = math.floor(math.log(end) / math.log(eta) + _ROUNDING)
+        first = end / eta ** min(rungs, int(numbers.get("s", rungs)))
     elif first > end:
         raise ValueError(f"early_terminate.min_iter must be at most max_iter, but got {first} and {end}")
     return {"max_t": end, "grace_period": first, "reduction_factor": eta, "stop_last_trials": False}

@@ -396,7 +396,7 @@ class EqualFailures:
             f"{HINT}correct the code; `minitune resume SCRIPT.py` continues the run, for a program `minitune resume "
             f"{shlex.quote(path)} --restart-errored`\n"
             f"{HINT}Tuner.restore({path!r}, trainable, restart_errored=True).fit() also starts the failed ones again\n"
-            f"{HINT}FailureConfig(give_up_after=0), or --give-up-after 0 of a program, lets all trials run"
+            f"{HINT}FailureConfig(give_up_after=0) lets all trials run"
         ) from as_cause(error)
 
 

@@ -107,20 +107,17 @@ def argument_of(value: Any) -> str:
     return str(value)
 
 
-def read_command(
-    words: Sequence[str], params: Mapping[str, Any] | None = None, *, is_for_shell: bool = False
-) -> tuple[CommandLine, dict[str, Any]]:
-    """Read the words of a command with parameters; return the command line, and the search space. `params` has domains
-    of parameters that the words only name.
+def read_command(words: Sequence[str], *, is_for_shell: bool = False) -> tuple[CommandLine, dict[str, Any]]:
+    """Read the words of a command with parameters; return the command line, and the search space.
 
     Raises:
-        ValueError: If a domain cannot be read, or a parameter has none, has two, or is not in the command.
+        ValueError: If a domain cannot be read, or a parameter has none or two.
     """
     if not words:
         raise ValueError("a command is needed: minitune run -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'")
     if is_for_shell and len(words) > 1:
         raise ValueError(f"--shell takes the whole command as one argument, but got {len(words)}: put it into quotes")
-    space = dict(params or {})
+    space: dict[str, Any] = {}
     read = []
     for word in words:
         parts: list[str | ParameterSlot] = []
@@ -134,17 +131,11 @@ def read_command(
             parts.append(part)
         read.append(tuple(parts))
     slots = {part.name for parts in read for part in parts if isinstance(part, ParameterSlot)}
-    for name in space:
-        if not re.fullmatch(_NAME, name):
-            raise ValueError(f"a parameter's name has a letter or _, then letters, digits, _ . or -, but got {name!r}")
-        if name not in slots:
-            raise ValueError(f"parameter {name} does not occur in the command: write {{{name}}} where its value goes")
     for name in sorted(slots - set(OF_THE_TRIAL)):
         if name not in space:
             raise ValueError(
                 f"parameter {name} has no domain{did_you_mean(name, [*space, *OF_THE_TRIAL])}: write "
-                f"{{{name}: uniform(0, 1)}}, or --param {name}='uniform(0, 1)'; {{{{{name}}}}} is the plain text "
-                f"{{{name}}}"
+                f"{{{name}: uniform(0, 1)}}; {{{{{name}}}}} is the plain text {{{name}}}"
             )
     made = tuple(
         tuple(part if isinstance(part, str) else slot_of(part.name, space.get(part.name)) for part in parts)
@@ -181,7 +172,7 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
             if end < 0:
                 raise ValueError(f"parameter {found['name']}: the brace is not closed in {word!r}")
             text = word[position:end]
-            yield ParameterSlot(found["name"]), read_domain(text, found["name"])
+            yield ParameterSlot(found["name"]), _read_domain(text, found["name"])
             position = end + 1
     if position < len(word) or not word:
         yield word[position:], None
@@ -200,7 +191,7 @@ def _end_of_domain(word: str, start: int) -> int:
     return first
 
 
-def read_domain(text: str, name: str) -> Any:
+def _read_domain(text: str, name: str) -> Any:
     """Read a domain, such as `loguniform(1e-4, 1e-1)`.
 
     Raises:

@@ -142,10 +142,6 @@ def test_a_bad_parameter_is_refused_at_once(run, word, message, tmp_path):
         (["train.py"], 2, "a command goes behind --"),
         (["python", "train.py", "--lr", "1"], 2, "train.py --lr 1; a program and its arguments go behind --"),
         (["missing.yaml"], 1, "there is no sweep file missing.yaml"),
-        (["--param", "x=uniform(0, 1)", "--", "true"], 2, "parameter x does not occur in the command"),
-        (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
-        (["--param", "a b=uniform(0, 1)", "--", "true"], 2, "but got 'a b'"),
-        (["--param", "x=uniform(0, 1)", "--param", "x=uniform(0, 2)", "--", "true", "{x}"], 2, "x has two domains"),
         (["--search", "tpe", "--", "true"], 2, "tpe needs --metric and --mode"),
         (["--scheduler", "asha", "--", "true"], 2, "asha needs --metric and --mode"),
         (["--pattern", "loss", "--", "true"], 2, "named groups"),
@@ -155,13 +151,10 @@ def test_a_bad_parameter_is_refused_at_once(run, word, message, tmp_path):
         (["--max-t", "3", "--", "true"], 2, "--max-t is for --scheduler asha, hyperband"),
         (["--shell", "--", "true", "more"], 2, "one argument"),
         (["--time-budget", "0", "--", "true"], 2, "0 < S"),
-        (["--cpus", "many", "--", "true"], 2, "expected a number, but got many"),
-        (["--cpus", "-1", "--", "true"], 2, "expected 0 <= N < infinity, but got -1"),
-        (["--gpus", "inf", "--", "true"], 2, "expected 0 <= N < infinity, but got inf"),
-        (["--num-samples", "0", "--", "true"], 2, "expected N >= 1, but got 0"),
-        (["--num-samples", "-2", "--", "true"], 2, "expected N >= 1, but got -2"),
-        (["--param", "x=unifrom(0, 1)", "--", "true", "{x}"], 2, "did you mean 'uniform'?"),
-        (["--search", "tpee", "--metric", "v", "--mode", "min", "--", "true", "{x: uniform(0, 1)}"], 2, "--search: "),
+        (["--cpus", "many", "--", "true"], 2, "invalid float value: 'many'"),
+        (["--cpus", "-1", "--", "true"], 1, "expected 0 <= amount < infinity for resource 'CPU', but got -1"),
+        (["--num-samples", "0", "--", "true"], 1, "num_samples must be an int >= 1, or -1 for no end, but got 0"),
+        (["--search", "tpee", "--metric", "v", "--mode", "min", "--", "true"], 1, "did you mean 'tpe'?"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(run, arguments, status, message):
@@ -197,7 +190,6 @@ def test_each_option_has_its_place(run, made, tmp_path):
         *("--metric", "loss", "--mode", "max", "--num-samples", "7", "--search", "tpe", "--time-budget", "30"),
         *("--concurrent", "3", "--timeout", "9.5", "--retries", "2", "--seed", "5", "--storage", str(tmp_path / "s")),
         *("--cpus", "2", "--gpus", "0.5", "--name", "mine", "--pattern", "loss (?P<loss>.*)"),
-        *("--give-up-after", "3"),
     ]
     with pytest.raises(Made):
         run("run", *options, "--", "true", "{x: uniform(0, 1)}")
@@ -205,7 +197,7 @@ def test_each_option_has_its_place(run, made, tmp_path):
     assert (tune.metric, tune.mode, tune.num_samples, tune.search_alg) == ("loss", "max", 7, "tpe")
     assert (tune.time_budget_s, tune.max_concurrent_trials, tune.trial_timeout_s, tune.seed) == (30, 3, 9.5, 5)
     assert (of_run.name, of_run.storage_path) == ("mine", str(tmp_path / "s"))
-    assert (of_run.failure_config.max_failures, of_run.failure_config.give_up_after) == (2, 3)
+    assert of_run.failure_config.max_failures == 2
     kept = of_run.checkpoint_config
     assert (kept.num_to_keep, kept.checkpoint_score_attribute, kept.checkpoint_score_order) == (1, "loss", "max")
     assert list(made["param_space"]) == ["x"]
@@ -220,10 +212,6 @@ def test_amounts_are_whole_numbers_where_they_can_be_and_samples_may_have_no_end
     with pytest.raises(Made):
         run("run", "--", "true")
     assert (made["tune_config"].num_samples, made["tune_config"].confirm) == (1, 0)
-    assert made["run_config"].failure_config.give_up_after == 5
-
-
-COUNTS_REPORTS = {"time_attr": "training_iteration"}
 
 
 @pytest.mark.parametrize(
@@ -231,25 +219,18 @@ COUNTS_REPORTS = {"time_attr": "training_iteration"}
     [
         (["asha", "--max-t", "9", "--grace", "4"], {"max_t": 9, "grace_period": 4}),
         (["hyperband", "--max-t", "9"], {"max_t": 9}),
-        (["median_stopping_rule"], {**COUNTS_REPORTS, "grace_period": 1}),
-        (["median_stopping_rule", "--grace", "3"], {**COUNTS_REPORTS, "grace_period": 3}),
-        (["pbt"], {**COUNTS_REPORTS, "perturbation_interval": 1, "hyperparam_mutations": ["x"]}),
-        (["pbt", "--grace", "3"], {**COUNTS_REPORTS, "perturbation_interval": 3, "hyperparam_mutations": ["x"]}),
     ],
 )
 def test_a_scheduler_gets_its_options_by_its_own_names(run, made, options, arguments):
     with pytest.raises(Made):
         run("run", "--metric", "v", "--mode", "min", "--scheduler", *options, "--", "true", "{x: uniform(0, 1)}")
-    if "hyperparam_mutations" in made["arguments"]:
-        made["arguments"]["hyperparam_mutations"] = list(made["arguments"]["hyperparam_mutations"])
     assert (made["scheduler"], made["arguments"]) == (options[0], arguments)
 
 
-@pytest.mark.parametrize("option", [["fifo", "--grace"], ["hyperband", "--grace"], ["pbt", "--max-t"]])
-def test_an_option_that_a_scheduler_lacks_is_refused(run, option):
-    name, wrong = option
-    status, _, err = run("run", "--metric", "v", "--mode", "min", "--scheduler", name, wrong, "3", "--", "true")
-    assert (status, f"{wrong} is for --scheduler " in err, f"but got {name}" in err) == (2, True, True)
+def test_an_option_that_a_scheduler_lacks_is_refused(run):
+    options = ["--metric", "v", "--mode", "min", "--scheduler", "hyperband", "--grace", "3"]
+    status, _, err = run("run", *options, "--", "true")
+    assert (status, "--grace is for --scheduler asha, but got hyperband" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -264,13 +245,6 @@ def test_a_trial_gets_the_resources_of_the_options(run, made, options, resources
     with pytest.raises(Made):
         run("run", *options, "--", "true")
     assert made["program"].resources.required_resources == resources
-
-
-def test_a_parameter_may_stand_apart(run):
-    status, _, _ = run("run", "--name", "run", "--param", "x=grid_search([1, 2])", *shell("echo report x={x}"))
-
-    assert status == 0
-    assert [trial.last_result["x"] for trial in trials()] == [1, 2]
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -508,8 +482,6 @@ def test_a_program_that_always_fails_is_not_run_for_all_trials(run):
     options = ["run", "--num-samples", "30", "--concurrent", "1"]
     status, _, err = run(*options, "--name", "few", *shell("exit 3", "{x: uniform(0, 1)}"))
     assert (status, "5 trials have failed with the same error" in err) == (1, True)
-    status, out, _ = run(*options, "--give-up-after", "0", "--name", "all", *shell("exit 3", "{x: uniform(0, 1)}"))
-    assert (status, " s: 30 failed" in out) == (3, True)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
@@ -565,7 +537,7 @@ def test_an_interrupted_run_is_resumed_from_the_checkpoint(script):
     assert [line for line in shown.splitlines() if "start" in line] == ["start 0", "start 2"]
 
 
-def test_pauses_and_exploits_continue_from_checkpoints(run):
+def test_a_pause_continues_from_the_checkpoint(run):
     code = """
     file="$MINITUNE_CHECKPOINT_DIR/total"; total=$(cat "$file" 2>/dev/null || echo 0)
     while [ $total -lt 60 ]; do
@@ -573,10 +545,8 @@ def test_pauses_and_exploits_continue_from_checkpoints(run):
         echo report v=$total; sleep 0.05
     done
     """
-    status, _, _ = run(
-        "run", "--metric", "v", "--mode", "max", "--scheduler", "pbt", "--grace", "2", "--num-samples", "3",
-        "--name", "run", *shell(code, "{x: randint(1, 12)}"),
-    )  # fmt: skip
+    options = ["--metric", "v", "--mode", "max", "--scheduler", "hyperband", "--max-t", "9", "--num-samples", "3"]
+    status, _, _ = run("run", *options, "--name", "run", *shell(code, "{x: randint(7, 12)}"))
 
     assert status == 0
     assert max(trial.last_result["v"] for trial in trials()) >= 60

@@ -2,18 +2,13 @@
 
 import pytest
 
-from minitune import choice, quniform, uniform
-from minitune.trainable.command_line import (
-    argument_of,
-    read_command,
-    read_domain,
-    slot_of,
-)
+from minitune import quniform, uniform
+from minitune.trainable.command_line import argument_of, read_command, slot_of
 from minitune.trainable.program import _ProgramCheckpoint
 
 
 def filled(words, config, is_for_shell=False):
-    command, _ = read_command(words, dict.fromkeys(config, choice([1])), is_for_shell=is_for_shell)
+    command, _ = read_command(words, is_for_shell=is_for_shell)
     return command.filled(config, "/run/trial", 7)
 
 
@@ -37,8 +32,8 @@ def test_a_value_is_an_argument_as_programs_expect_it(value, text):
 def test_slots_are_filled_and_other_braces_stay():
     words = [
         "train.py",
-        "--lr={lr}",
-        "{lr}{n}",
+        "--lr={lr: uniform(0, 1)}",
+        "{lr}{n: choice([2])}",
         "{trial_dir}/m-{seed}",
         '{"a": {"b": 1}}',
         "{{lr}}",
@@ -60,20 +55,19 @@ def test_slots_are_filled_and_other_braces_stay():
 
 
 def test_a_parameter_hides_what_the_trial_would_give():
-    assert filled(["{seed}", "{trial_dir}"], {"seed": 3}) == ["3", "/run/trial"]
+    assert filled(["{seed: choice([3])}", "{seed}", "{trial_dir}"], {"seed": 3}) == ["3", "3", "/run/trial"]
 
 
 def test_a_command_of_a_shell_has_quoted_values():
-    assert filled(["echo {a}{a}; {{a}}"], {"a": "x; y"}, is_for_shell=True) == ["sh", "-c", "echo 'x; y''x; y'; {a}"]
+    words = ["echo {a: choice([1])}{a}; {{a}}"]
+    assert filled(words, {"a": "x; y"}, is_for_shell=True) == ["sh", "-c", "echo 'x; y''x; y'; {a}"]
 
 
 def test_domains_in_the_words_make_the_space():
-    command, space = read_command(
-        ["{lr: uniform(0, 1)}", "{act: choice(['a}', \"b\"])}x", "{lr}", "{n}"], {"n": choice([1])}
-    )
-    assert sorted(space) == ["act", "lr", "n"]
+    command, space = read_command(["{lr: uniform(0, 1)}", "{act: choice(['a}', \"b\"])}x", "{lr}"])
+    assert sorted(space) == ["act", "lr"]
     assert space["act"].categories == ["a}", "b"]
-    assert command.filled({"lr": 0.5, "act": "b", "n": 1}, "/d", 0) == ["0.5", "bx", "0.5", "1"]
+    assert command.filled({"lr": 0.5, "act": "b"}, "/d", 0) == ["0.5", "bx", "0.5"]
 
 
 def test_a_value_with_a_whole_step_is_whole():
@@ -85,22 +79,18 @@ def test_a_value_with_a_whole_step_is_whole():
 
 
 @pytest.mark.parametrize(
-    ("words", "params", "message"),
+    ("words", "message"),
     [
-        ([], {}, "a command is needed"),
-        (["{lr: uniform(0, 1)}", "{lr: uniform(0, 2)}"], {}, "parameter lr has two domains"),
-        (["{lr: uniform(0, 1)}"], {"lr": 1}, "parameter lr has two domains"),
-        (["x"], {"lr": 1}, "parameter lr does not occur in the command"),
-        (["{1lr}"], {"1lr": 1}, "a parameter's name has a letter or _"),
-        (["{lt}"], {"lr": 1}, "parameter lr does not occur"),
-        (["{rates}{rate}"], {"rate": 1}, r"parameter rates has no domain \(did you mean 'rate'\?\)"),
-        (["{seet}"], {}, r"parameter seet has no domain \(did you mean 'seed'\?\)"),
-        (["{lr: uniform(0, 1)"], {}, "the brace is not closed"),
+        ([], "a command is needed"),
+        (["{lr: uniform(0, 1)}", "{lr: uniform(0, 2)}"], "parameter lr has two domains"),
+        (["{rates}{rate: uniform(0, 1)}"], r"parameter rates has no domain \(did you mean 'rate'\?\)"),
+        (["{seet}"], r"parameter seet has no domain \(did you mean 'seed'\?\)"),
+        (["{lr: uniform(0, 1)"], "the brace is not closed"),
     ],
 )
-def test_a_command_that_cannot_be_read_is_refused(words, params, message):
+def test_a_command_that_cannot_be_read_is_refused(words, message):
     with pytest.raises(ValueError, match=message):
-        read_command(words, params)
+        read_command(words)
 
 
 def test_a_command_of_a_shell_is_one_word():
@@ -114,7 +104,6 @@ def test_a_command_of_a_shell_is_one_word():
         ("0.1", "expected a domain such as"),
         ("uniform", "expected a domain such as"),
         ("a.uniform(0, 1)", "expected a domain such as"),
-        ("uniform(0, 1", "expected a domain such as"),
         ("unifrom(0, 1)", r"there is no domain 'unifrom' \(did you mean 'uniform'\?\)"),
         ("sample_from(1)", "there is no domain 'sample_from'"),
         ("uniform(a, 1)", "arguments of a domain are literals"),
@@ -128,12 +117,12 @@ def test_a_command_of_a_shell_is_one_word():
 )
 def test_a_domain_that_cannot_be_read_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        read_domain(text, "lr")
+        read_command([f"{{lr: {text}}}"])
 
 
 def test_a_domain_takes_arguments_by_place_and_by_name():
     for text in ("uniform(0, 2)", " uniform(lower=0, upper=2) ", "uniform(0, upper=2)"):
-        domain = read_domain(text, "lr")
+        domain = read_command([f"{{lr: {text}}}"])[1]["lr"]
         assert (domain.lower, domain.upper) == (0, 2)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -76,10 +75,6 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
         "real": "min: 0.5, max: 3",
         "log": "distribution: log_uniform, min: 0, max: 1",
         "log_values": "distribution: log_uniform_values, min: 1e-1, max: 1",
-        "steps": "distribution: q_uniform, min: 0, max: 1.1, q: 0.25",
-        "short_steps": "distribution: q_uniform, min: 0.1, max: 0.3, q: 0.1",
-        "whole_steps": "distribution: q_uniform, min: 0.1, max: 11, q: 5",
-        "normal": "distribution: normal, mu: 2, sigma: 0.5",
         "fixed": "value: '{x: 7}'",
     }
 
@@ -94,36 +89,6 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
     for name, low, high in (("real", 0.5, 3), ("log", 1, math.e), ("log_values", 0.1, 1)):
         assert isinstance(domains[name], Float)
         assert (domains[name].lower, domains[name].upper) == (pytest.approx(low), pytest.approx(high))
-    kept = pickle.loads(pickle.dumps(domains))  # as for a resume
-    drawn = {
-        name: [str(domain.sample(random_state=seed)) for seed in range(80)]
-        for name, domain in kept.items()
-        if name != "fixed"
-    }
-    # As there, a bound is rounded, too, and a whole step makes whole numbers.
-    for name, values in {
-        "steps": "0.0 0.25 0.5 0.75 1.0",
-        "short_steps": "0.1 0.2 0.3",
-        "whole_steps": "0 5 10",
-    }.items():
-        assert set(drawn[name]) == set(values.split()), name
-    assert 1 < sum(map(float, drawn["normal"])) / 80 < 3
-
-
-def test_a_grid_has_all_values_of_ranges_with_steps(tmp_path: Path) -> None:
-    rows = {
-        "whole": "min: 1, max: 3",
-        "steps": "distribution: q_uniform, min: 0.1, max: 0.3, q: 0.1",
-        "whole_steps": "distribution: q_uniform, min: 0, max: 11, q: 5",
-    }
-
-    domains = sweep_of(tmp_path, GRID + parameters(rows)).parameters
-
-    assert {name: list(domain["grid_search"]) for name, domain in domains.items()} == {
-        "whole": [1, 2, 3],
-        "steps": [0.1, 0.2, 0.3],
-        "whole_steps": [0, 5, 10],
-    }
 
 
 NAMES = ["model/lr", "+model.lr", "numbers[0]", "a:b", "7", "lr scale", "größe", "data/set@eval", "^x", "{y}", "x}=3"]
@@ -144,12 +109,12 @@ def test_names_and_values_are_those_in_the_file(tmp_path: Path) -> None:
     rows = {
         "7": "value: 1e-4",
         "d": "value: 2001-01-01",
-        "n": "values: [null, yes, {2001-01-01: 1.50}]",
+        "n": "values: [null, yes, {a: 1.50}]",
         "model": "parameters: {depth: {values: [4]}, opt: {parameters: {lr: {value: 0.1}}}}",
     }
     sweep = sweep_of(tmp_path, BASE + parameters(rows))
 
-    assert sweep.parameters["n"].categories == [None, True, {"2001-01-01": 1.5}]
+    assert sweep.parameters["n"].categories == [None, True, {"a": 1.5}]
     words = ["--7=1e-4", "--d=2001-01-01", "--n=None", "--model.depth=4", "--model.opt.lr=0.1"]
     assert arguments(sweep, **{"n": None, "model.depth": 4}) == words
 
@@ -233,9 +198,9 @@ def test_a_target_ends_the_run(run: Run, tmp_path: Path, goal: str, target: str,
 @pytest.mark.parametrize(
     ("lines", "first", "end", "eta"),
     [
-        ("min_iter: 3", 3, 3e9, 3),
-        ("min_iter: 5, s: 2", 5, 5e9, 3),
-        ("min_iter: 5, eta: 2, strict: true", 5, 5e9, 2),
+        ("min_iter: 3", 3, 1e9, 3),
+        ("min_iter: 5, s: 2", 5, 1e9, 3),
+        ("min_iter: 5, eta: 2, strict: true", 5, 1e9, 2),
         ("max_iter: 27, s: 2", 3, 27, 3),
         ("max_iter: 27, s: 1000000000", 1, 27, 3),
         ("max_iter: 27", 1, 27, 3),
@@ -243,7 +208,6 @@ def test_a_target_ends_the_run(run: Run, tmp_path: Path, goal: str, target: str,
         ("min_iter: 7, max_iter: 19", 7, 19, 3),
         ("min_iter: 7, max_iter: 7", 7, 7, 3),
         ("max_iter: 9, s: 2, eta: 1000000000", 9, 9, 1e9),
-        ("min_iter: 1, eta: 1.0000001", 1, 1.00001, 1.0000001),
     ],
 )
 def test_early_terminate_sets_the_levels_of_asha(
@@ -262,15 +226,13 @@ def test_early_terminate_sets_the_levels_of_asha(
 def test_keys_without_a_meaning_here_are_ignored_with_one_note(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = (
-        "project: p\nentity: e\ndescription: d\nname: ../a\napiVersion: '1'\nkind: sweep\ncontroller: {type: local}\n"
-    )
+    text = "project: p\nentity: e\ndescription: d\napiVersion: '1'\nkind: sweep\ncontroller: {type: local}\n"
     written(tmp_path, text + BASE + X)
 
     status, out, _ = run("run", "--dry-run", "sweep.yaml")
 
     assert (status, len(out.splitlines())) == (0, 3)
-    ignored = "apiVersion, kind, project, entity, description, controller, name"
+    ignored = "apiVersion, kind, project, entity, description, controller"
     assert caplog.messages == [f"sweep.yaml: ignored, as they mean nothing here: {ignored}"]
 
 
@@ -298,11 +260,7 @@ HUGE = "1" + "0" * 30
         # distributions
         (of_x("distribution: beta"), "parameters.x.distribution must be one of"),
         (of_x("distribution: q_log_uniform_values, min: 1, max: 3"), "but got 'q_log_uniform_values'"),
-        (of_x("distribution: q_uniform, min: 0, max: 1, q: 0"), "parameters.x: q must be a number above 0"),
-        (
-            of_x("distribution: inv_log_uniform, min: 0, max: 1"),
-            "normal, but got 'inv_log_uniform'",
-        ),
+        (of_x("distribution: normal, mu: 0, sigma: 1"), "log_uniform_values, but got 'normal'"),
         (of_x("values: [1, 2], probabilities: [0.5, 0.5]"), "does not have the key 'probabilities' of parameters.x"),
         (of_x("distribution: log_uniform, min: 0, max: 1000"), "x: the numbers are too large for distribution log_uni"),
         (of_x("distribution: int_uniform, min: 0, max: .inf"), "x.max must be a finite number, but got inf"),
@@ -311,24 +269,18 @@ HUGE = "1" + "0" * 30
             of_x("distribution: int_uniform, min: 0.5, max: 4"),
             "x: min and max must be whole numbers, but got 0.5",
         ),
-        (of_x("distribution: q_uniform, min: 0, max: 1e308, q: 1e-300"), "parameters.x: the numbers are too large"),
         (of_x(f"distribution: uniform, min: 0, max: {HUGE * 20}"), "parameters.x: the numbers are too large"),
-        (of_x(f"min: 0, max: {HUGE}", head=GRID), f"1000000 values of a parameter, but got {HUGE[:-1]}1"),
-        (of_x("distribution: q_uniform, min: 0, max: 1, q: 1e-9", head=GRID), "a grid takes at most 1000000 values"),
-        (of_x("distribution: q_uniform, min: 0, max: 1e7, q: 1", head=GRID), "but got 10000001"),
-        (of_x("distribution: uniform, min: 0, max: 1", head=GRID), "grid needs values or a range with steps, but got"),
+        (of_x("min: 0, max: 9", head=GRID), "parameters.x: method grid needs values, but got distribution int_uniform"),
         (f"{BASE}parameters: {{x: 3}}", "parameters.x must be a mapping, such as {value: 3}, but got 3"),
         (of_x("min: 1"), "parameters.x: distribution uniform needs max"),
-        (of_x("min: 1, max: 2, q: 1"), "distribution int_uniform takes min, max, but got q"),
+        (of_x("value: 1, max: 2"), "distribution constant takes value, but got max"),
         (of_x("min: 0, max: much"), "parameters.x.max must be a number"),
         (of_x("min: 0.5, max: 1e400"), "parameters.x.max must be a finite number"),
         (of_x("min: 3, max: 1"), "parameters.x: min must be at most max, but got 3 and 1"),
         (of_x("min: true, max: 3.5"), "parameters.x.min must be a number, but got True"),
         (of_x("values: 3"), "parameters.x.values must be a list of values, but got 3"),
         (of_x("values: []"), "parameters.x.values must be a list of values, but got []"),
-        (of_x("value: {grid_search: [1]}"), "x.value must not be a mapping of grid_search alone"),
-        (of_x("value: !!binary aGVsbG8="), "parameters.x.value must be a text, a number"),
-        (of_x("value: !!set {a, b}"), "parameters.x.value must be a text, a number"),
+        (of_x("value: {grid_search: [1]}"), "x.value must not hold a mapping of grid_search alone"),
         (of_x("parameters: 3"), "parameters.x must be a mapping of names to domains, but got 3"),
         (of_x("parameters: {y: {value: 1}}, min: 1"), "does not have the key 'min' of parameters.x"),
         # names
@@ -345,8 +297,8 @@ HUGE = "1" + "0" * 30
         (f"{BASE}{X}metric: {{name: v, target: low}}", "metric.target must be a number"),
         (f"{BASE}{X}metric: {{name: v, impute: worst}}", "minitune does not have the key 'impute' of metric"),
         (stopped("min_iter: 1, strict: false"), "early_terminate.strict must be true, but got False"),
-        (stopped("min_iter: 1, eta: 1"), "early_terminate.eta must be a number above 1"),
-        (stopped("max_iter: 1e300, s: 1e300"), "at most 1000000000, but got 1e+300"),
+        (stopped("min_iter: 1, eta: 1"), "early_terminate.eta must be a number from 2 to"),
+        (stopped("max_iter: 1e300, s: 1e300"), "to 1000000000, but got 1e+300"),
         (stopped("min_iter: 9, max_iter: 3"), "min_iter must be at most max_iter"),
         (stopped("s: 3"), "early_terminate needs min_iter, or max_iter and s"),
         (stopped("min_iter: 1").replace(METRIC, ""), "early_terminate needs metric"),
@@ -390,7 +342,6 @@ def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Run, tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["sweep.yaml", "--param", "x=uniform(0, 1)"], "--param is for a command behind --, but got sweep.yaml"),
         (["sweep.yaml", "--shell"], "--shell is for a command behind --, but got sweep.yaml"),
         (["sweep.yaml", "--", "true"], "the command is in sweep.yaml, so none can follow --"),
         (["sweep.yaml", "--metric", "other"], "--metric and --mode go together, but got other and None"),
