@@ -17,7 +17,7 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from minitune.commands.telling import add_json, print_json
 from minitune.error import TuneError, format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
-from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import BEGINNING, StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.record.layout import RunDirectory
@@ -120,18 +120,6 @@ def add_parser(commands: Commands) -> None:
     set_command(parser, resume, "minitune resume train.py", "minitune resume valley --errored", own_begins=own_begins)
 
 
-@contextlib.contextmanager
-def _command_line(arguments: Sequence[str]) -> Iterator[None]:
-    """Inside the `with` block, the trainable sees these arguments as its command line."""
-    before = list(sys.argv)
-    # The list is changed in place, because modules may have kept a reference to it.
-    sys.argv[1:] = arguments
-    try:
-        yield
-    finally:
-        sys.argv[:] = before
-
-
 # -- rerun -------------------------------------------------------------------------------------------------------------
 def rerun(options: argparse.Namespace) -> int:
     """Run `minitune rerun`. Blocks until the trial has ended."""
@@ -142,17 +130,21 @@ def rerun(options: argparse.Namespace) -> int:
     run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)
     start = _start_point(run, trial)
-    with _command_line(options.own):
-        trainable = _trainable(run, trial, options.script, options.own)
-        if not faulthandler.is_enabled():
-            # The dump goes to the descriptor, because `sys.stderr` may be replaced by the trial.
-            faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
-        with tempfile.TemporaryDirectory(prefix="minitune-rerun-", ignore_cleanup_errors=True) as directory:
-            _tell_begin(run, trial, start)
-            limit = _reports_to_make(trial, start)
-            again = _Rerun(hold(trainable), run, trial, start, limit, options.pdb)
-            again.run(directory)
-            return _tell_end(trial, start, again)
+    _set_arguments(options.own)
+    trainable = _trainable(run, trial, options.script, options.own)
+    if not faulthandler.is_enabled():
+        # The dump goes to the descriptor, because `sys.stderr` may be replaced by the trial.
+        faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
+    with tempfile.TemporaryDirectory(prefix="minitune-rerun-", ignore_cleanup_errors=True) as directory:
+        _tell_begin(run, trial, start)
+        again = _Rerun(hold(trainable), run, trial, start, _reports_to_make(trial, start), options.pdb)
+        again.run(directory)
+        return _tell_end(trial, start, again)
+
+
+def _set_arguments(arguments: Sequence[str]) -> None:
+    """Let the trainable see these arguments as its command line."""
+    sys.argv[1:] = arguments  # in place, because modules may have kept a reference to the list
 
 
 def _reports_to_make(trial: Trial, start: StartPoint) -> int:
@@ -184,22 +176,12 @@ def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence
     return plan.experiment.trainable
 
 
-@contextlib.contextmanager
-def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
-    """Inside the `with` block, this process has the working directory and environment of a worker."""
-    before = dict(os.environ)
-    cwd = os.getcwd()
+def _enter(directory: str, env: Mapping[str, str]) -> None:
+    """Give this process the working directory and the environment of a worker."""
     os.environ.update(env)
-    os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, cwd))
+    os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, os.getcwd()))
     if is_on("CHDIR_TO_TRIAL_DIR"):
         os.chdir(directory)
-    try:
-        yield
-    finally:
-        os.chdir(cwd)
-        # As a whole, because the trial may have added variables.
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @dataclass
@@ -246,8 +228,8 @@ class _Rerun:
             failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
             resources=trial.resources,
         )
-        with _surroundings(own, allocation.env):
-            self._drive(info, allocation, checkpoint)
+        _enter(own, allocation.env)
+        self._drive(info, allocation, checkpoint)
 
     def _drive(self, info: TrialInfo, allocation: Allocation, checkpoint: str | None) -> None:
         """Do what a driver and a worker do, without the pipe between them."""
@@ -346,8 +328,8 @@ def resume(options: argparse.Namespace) -> int:
     """Run `minitune resume`. Blocks until the script or the run ends."""
     if options.target.endswith(".py"):
         return _run_script(options)
-    with _command_line(options.own):
-        return _resume_run(existing_run(options.target), options)
+    _set_arguments(options.own)
+    return _resume_run(existing_run(options.target), options)
 
 
 def _run_script(options: argparse.Namespace) -> int:
@@ -393,8 +375,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
 
     if options.force:
         raise argparse.ArgumentError(None, "--force is for scripts: a run keeps its own search space")
-    run = read_run(path)
-    state = standing_of(run)
+    state = standing_of(read_run(path))
     if state.name == RUNNING_RUN:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
     tuner = Tuner.restore(
@@ -405,8 +386,6 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         add_samples=options.add_samples,
         run_config=RunConfig(verbose=0) if options.json else None,
     )
-    if not options.json:
-        _tell_plan(run, state.name, options)
     return fit_to_the_end(tuner, as_json=options.json)
 
 
@@ -421,30 +400,3 @@ def fit_to_the_end(tuner: Tuner, *, as_json: bool) -> int:
     if grid.interrupted:
         return EXIT_ENDED_EARLY
     return exit_status(run, state)
-
-
-def _is_cut_short(trial: Trial) -> bool:
-    """Whether a trial has ended with its run."""
-    return trial.status == TERMINATED and trial.ending is not None and trial.ending.kind.is_early
-
-
-def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
-    """Print what happens to each group of trials."""
-    failed = sum(trial.status == ERROR for trial in run.trials)
-    left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR) or _is_cut_short(trial)]
-    ended = len(run.trials) - failed - len(left)
-    # People expect that a resume continues. Such a trial cannot, and they must hear of it before it costs hours.
-    anew = sum(trial.progress.num_reports > 0 and trial.start_point().path is None for trial in left)
-    again = " (--errored continues such trials, --restart-errored starts them again)"
-    if options.errored:
-        again = ", to continue"
-    elif options.restart_errored:
-        again = ", to start again"
-    parts = [f"{ended} ended", f"{len(left)} to continue"]
-    if anew:
-        parts[-1] += f" ({anew} without a checkpoint, from the beginning)"
-    if failed:
-        parts.append(f"{failed} failed{again}")
-    if options.add_samples:
-        parts.append(f"{options.add_samples} new samples")
-    echo(f"{run.path}: {state}; of its {len(run.trials)} trials: {'; '.join(parts)}", flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import glob
+import contextlib
 import os
 import platform
 import shutil
@@ -14,21 +14,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from minitune.base import __version__
-from minitune.base.settings import SETTINGS, setting, variable_of
 from minitune.base.text import echo
 from minitune.commands import Commands, set_command
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, memory, memory_bytes, usable_cpus
 
-_NEEDED = ("cloudpickle", "psutil")
-
-_OPTIONAL = (
-    *("numpy", "pandas", "pyarrow", "scikit-learn", "matplotlib", "tensorboardX", "ipython"),
+_PACKAGES = (
+    *("cloudpickle", "psutil", "numpy", "pandas", "pyarrow", "scikit-learn", "matplotlib", "tensorboardX", "ipython"),
     *("optuna", "wandb", "mlflow"),
     *("torch", "lightning", "pytorch-lightning", "transformers", "tensorflow", "keras", "jax", "xgboost", "lightgbm"),
 )
-
 _WIDTH = 12
 
 
@@ -62,65 +58,21 @@ def _facts() -> Iterator[tuple[str, str]]:
     yield "minitune", f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}"
     yield "python", f"{platform.python_version()} ({sys.executable})"
     yield "system", f"{platform.system()} {platform.release()} on {platform.machine()}"
-    versions = dict(_installed((*_NEEDED, *_OPTIONAL)))
-    for name, packages in (("needed", _NEEDED), ("optional", _OPTIONAL)):
-        yield name, ", ".join(f"{one} {versions[one]}" for one in packages if one in versions)
-    own = {variable: setting(name) for name in SETTINGS if (variable := variable_of(name)) in os.environ}
-    yield "settings", ", ".join(f"{variable}={value}" for variable, value in own.items())
-    yield "cpus", _cpus()
-    yield "memory", _memory()
-    yield "gpus", _gpus()
+    yield "packages", ", ".join(_installed())
+    yield "cpus", f"{usable_cpus()} (of {os.cpu_count()})"
+    yield "memory", f"{_size(memory_bytes())} (of {_size(memory()[0])})"
+    yield "gpus", ", ".join(detect_gpus())
     yield "storage", _storage()
     yield "trial", _trial()
 
 
-def _installed(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _installed() -> Iterator[str]:
     """The names and versions of the installed packages; none is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
-    for name in names:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            if name in _NEEDED:
-                raise _BrokenError(f"{name} must be installed: pip install {name}") from None
-
-
-def _cpus() -> str:
-    cores = os.cpu_count() or 1
-    usable = usable_cpus()
-    allowed = cores
-    if sys.platform == "linux":
-        allowed = len(os.sched_getaffinity(0))
-    text = str(usable)
-    if usable < cores:
-        text += f" (of {cores}; affinity {allowed}, the rest is a quota of the container)"
-    if setting("NUM_CPUS"):
-        text += f", {variable_of('NUM_CPUS')}={setting('NUM_CPUS')} counts instead"
-    return text
-
-
-def _memory() -> str:
-    total = memory()[0]
-    limit = memory_bytes()
-    text = _size(limit)
-    if limit < total:
-        text += f" (a limit; the machine has {_size(total)})"
-    return text
-
-
-def _gpus() -> str:
-    ids = detect_gpus()
-    text = ", ".join(ids) or "none"
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        text += f", as CUDA_VISIBLE_DEVICES={visible!r} says"
-    elif not ids and glob.glob("/dev/nvidia*"):
-        text += (
-            "; there are NVIDIA devices, but nvidia-smi does not list them: check the driver and the PATH, or set "
-            "MINITUNE_NUM_GPUS"
-        )
-    return text
+    for name in _PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            yield f"{name} {version(name)}"
 
 
 def _storage() -> str:

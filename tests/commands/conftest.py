@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,16 @@ def called(capsys: pytest.CaptureFixture[str]) -> Minitune:
     """Calls a command; gives exit status, output and errors."""
 
     def call(*arguments: str | os.PathLike[str]) -> tuple[int, str, str]:
+        argv, environment, directory = sys.argv[:], dict(os.environ), os.getcwd()
         try:
             status = cli.main([os.fspath(argument) for argument in arguments])
         except SystemExit as ended:  # wrong arguments
             status = int(ended.code or 0)
+        finally:  # `rerun` and `resume` change them for the code of the user
+            sys.argv[:] = argv
+            os.chdir(directory)
+            os.environ.clear()
+            os.environ.update(environment)
         shown = capsys.readouterr()
         return status, shown.out, shown.err
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
 import pytest
@@ -26,10 +25,10 @@ def test_the_doctor_lists_the_machine_and_the_packages(minitune, storage):
     told = told_by(out)
 
     assert (status, "broken:" in out) == (0, False)
-    assert int(told["cpus"].partition(",")[0].split()[0]) >= 1
+    assert int(told["cpus"].split()[0]) >= 1
     assert told["storage"].startswith(f"{storage}, ")
-    assert told["needed"].startswith("cloudpickle ")
-    assert ", psutil " in told["needed"]
+    assert told["packages"].startswith("cloudpickle ")
+    assert ", psutil " in told["packages"]
 
 
 def test_the_doctor_names_broken_parts(minitune, tmp_path, monkeypatch):
@@ -48,36 +47,16 @@ GB = 10**9
 @pytest.mark.parametrize(
     ("machine", "line"),
     [
-        ({"memory": 64 * GB, "memory_bytes": 64 * GB}, "memory       64.0 GB\n"),
-        (
-            {"memory": 64 * GB, "memory_bytes": 8 * GB},
-            "memory       8.0 GB (a limit; the machine has 64.0 GB)\n",
-        ),
-        (
-            {"usable_cpus": 2, "cores": 8, "allowed": 4},
-            "cpus         2 (of 8; affinity 4, the rest is a quota of the container)\n",
-        ),
-        ({"usable_cpus": 8, "cores": 8}, "cpus         8\n"),
-        (
-            {"usable_cpus": 8, "cores": 8, "MINITUNE_NUM_CPUS": "3"},
-            "cpus         8, MINITUNE_NUM_CPUS=3 counts instead\n",
-        ),
-        ({"MINITUNE_NUM_CPUS": "3"}, "settings     MINITUNE_NUM_CPUS=3, "),
-        (
-            {"gpus": [], "devices": ["/dev/nvidia0"]},
-            "gpus         none; there are NVIDIA devices, but nvidia-smi does not",
-        ),
-        ({"gpus": [], "devices": ["/dev/nvidia0"], "CUDA_VISIBLE_DEVICES": ""}, "gpus         none, as CUDA_VISI"),
+        ({"memory": 64 * GB, "memory_bytes": 8 * GB}, "memory       8.0 GB (of 64.0 GB)\n"),
+        ({"usable_cpus": 2, "cores": 8}, "cpus         2 (of 8)\n"),
+        ({"gpus": []}, "gpus         none\n"),
         ({"gpus": ["0", "1"]}, "gpus         0, 1\n"),
         ({"disk": 5 * GB, "MINITUNE_STORAGE_PATH": "/a/b"}, "storage      /a/b, 5.0 GB free (it does not exist yet; "),
     ],
 )
 def test_the_doctor_looks_at_the_machine(minitune, monkeypatch, machine, line):
-    for variable in ("MINITUNE_NUM_CPUS", "CUDA_VISIBLE_DEVICES", "MINITUNE_STORAGE_PATH"):
-        if variable in machine:
-            monkeypatch.setenv(variable, machine[variable])
-        elif variable != "MINITUNE_STORAGE_PATH":
-            monkeypatch.delenv(variable, raising=False)
+    if "MINITUNE_STORAGE_PATH" in machine:
+        monkeypatch.setenv("MINITUNE_STORAGE_PATH", machine["MINITUNE_STORAGE_PATH"])
     monkeypatch.setattr(health, "_trial", lambda: "")
     if "memory" in machine:
         monkeypatch.setattr(health, "memory", lambda: (machine["memory"], 0))
@@ -85,19 +64,16 @@ def test_the_doctor_looks_at_the_machine(minitune, monkeypatch, machine, line):
     if "usable_cpus" in machine:
         monkeypatch.setattr(health, "usable_cpus", lambda: machine["usable_cpus"])
         monkeypatch.setattr(os, "cpu_count", lambda: machine["cores"])
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(machine.get("allowed", 8))))
     if "gpus" in machine:
         monkeypatch.setattr(health, "detect_gpus", lambda: machine["gpus"])
-        monkeypatch.setattr("glob.glob", lambda pattern: machine.get("devices", []))
     if "disk" in machine:
         monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=machine["disk"]))
 
     status, out, _ = minitune("doctor")
     assert (status == 0 or "/a/b" in line, f"\n{line}" in f"\n{out}") == (True, True), out
-    assert ("NVIDIA devices" in out) == ("NVIDIA devices" in line)
 
 
-def test_a_missing_package_and_a_trial_that_fails_are_broken_parts(minitune, monkeypatch):
+def test_a_trial_that_fails_is_a_broken_part(minitune, monkeypatch):
     def fails(config):
         raise ValueError("no luck")
 
@@ -107,9 +83,6 @@ def test_a_missing_package_and_a_trial_that_fails_are_broken_parts(minitune, mon
     assert status == 1
     assert "broken: a trial in its own process fails: " in out
     assert "ValueError: no luck" in out
-    monkeypatch.setattr("importlib.metadata.version", raiser(PackageNotFoundError("cloudpickle")))
-    status, out, _ = minitune("doctor")
-    assert (status, out.endswith("\nbroken: cloudpickle must be installed: pip install cloudpickle\n")) == (1, True)
 
 
 def test_a_trial_that_cannot_begin_is_a_broken_part(minitune, monkeypatch):
