@@ -50,7 +50,6 @@ RUN = {
     "first_s": 1_000_000_000.0,
     "worked_s": 100.0,
     "best": None,
-    "earlier_best": "",
     "importances": {},
 }
 

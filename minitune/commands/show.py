@@ -132,7 +132,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _of_trial(run: Story, state: Standing, trial: Trial, decisions: Decisions) -> tuple[dict[str, Any], dict[str, Any]]:
-    of_trial = trial_facts(run, state, trial, decisions.by_trial.get(trial.trial_id, []))
+    of_trial = trial_facts(run, trial, decisions.by_trial.get(trial.trial_id, []))
     facts = {**identity_of(run, state), "state_text": state.text, **of_trial}
     return facts, _trial_texts(facts)
 
@@ -174,7 +174,6 @@ def _run_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "best": best and _best_text(best),
         "best finished": best and best["best_finished"] and _best_text(best["best_finished"]),
         "expected": best and best["expected"] and best["expected"]["text"],
-        "earlier best": best and best["earlier_best"] and best["earlier_best"]["text"],
         "front": front,
         "what matters": [f"{each['share']:4.0%} {each['parameter']}" for each in facts["importances"] if each["share"]],
         "why": [_why(one) for one in facts.get("decisions", ())],
@@ -241,15 +240,11 @@ def _best_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
     waiting = facts["counts"]["not_started"]
     if waiting:
         chosen += f", {waiting} of which were not started"
-    earlier = facts["earlier_best"]
-    iteration = facts["value_iteration"]
     return {
         "value": facts["text"],
-        "reported at": iteration is not None and iteration != facts["iteration"] and f"iteration {iteration}",
         "chosen by": chosen,
         "confirmed": [f"trial {each['trial']}: {number_text(each['mean'])}" for each in facts["confirmed"]],
         "expected": facts["expected"] and facts["expected"]["text"],
-        "earlier best": earlier and earlier["text"],
     }
 
 

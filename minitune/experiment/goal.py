@@ -394,20 +394,6 @@ class Best:
         return text
 
 
-def earlier_best(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
-    """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was."""
-    if confirmations(trials, metric, mode):  # it was not chosen for a value of its own
-        return None
-    other = best_trial(trials, metric, mode, "all")
-    if (
-        other is None
-        or other is best
-        or other.progress.analysis.get(metric, mode) == best.progress.analysis.get(metric, mode)
-    ):
-        return None
-    return other
-
-
 def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     """The reason why `best_trial` has returned None, and what to do about it."""
     beginning = f"no trial of {len(trials)} has reported"

@@ -9,25 +9,16 @@ import contextlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from minitune.base.table import format_cell
-from minitune.base.text import date, number_text
+from minitune.base.text import date
 from minitune.experiment import states
-from minitune.experiment.goal import (
-    Best,
-    Goal,
-    best_checkpoint,
-    confirmations,
-    earlier_best,
-    statistic_of,
-)
+from minitune.experiment.goal import Best, Goal, best_checkpoint, confirmations, statistic_of
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import last_error_text
-from minitune.record.reports import read_reports
 from minitune.record.standing import FINISHED_RUN, RUNNING_RUN, STOPPED_RUN, Standing
 from minitune.record.story import Story
 from minitune.result import EXPR_COMMAND_FILE, TIME_TOTAL_S, TRAINING_ITERATION
@@ -66,13 +57,7 @@ def counts_by_key(run: Story, state: Standing) -> dict[str, int]:
     return {key: counts[word] for word, key in KEYS.items()}
 
 
-IterationOf = Callable[[Trial, str, float], Any]
-"""The iteration in which a trial first reported this value of a metric; None if it is unknown."""
-
-
-def run_facts(
-    run: Story, state: Standing, goal: Goal, scope: str | None = None, find_iteration: IterationOf | None = None
-) -> dict[str, Any]:
+def run_facts(run: Story, state: Standing, goal: Goal, scope: str | None = None) -> dict[str, Any]:
     """A run: its state, its best trial by this goal, what went wrong, and how to go on; see `best_facts`."""
     times = times_of(run, state)
     last = run.driver.ending
@@ -90,15 +75,11 @@ def run_facts(
         "last_updated": date(run.updated_s),
         "worked_s": times.worked_s,
         "rest_s": times.rest_s,
-        "best": best_facts(run, state, goal, scope, find_iteration),
+        "best": best_facts(run, state, goal, scope),
         "front": [identity_of_trial(trial) for trial in goal.front(run.trials)] if goal.objectives else [],
         "errors": [facts_of_errors(alike) for alike in error_groups(run.trials)],
         "commands": run_commands(run, state),
     }
-
-
-def _continued(run: Story, state: Standing) -> dict[str, str]:
-    return {CONTINUE: f"minitune resume {shlex.quote(run.path)}"} if state.can_go_on else {}
 
 
 def whole_run_facts(run: Story, state: Standing, goal: Goal, scope: str = "last") -> dict[str, Any]:
@@ -116,7 +97,7 @@ def run_commands(run: Story, state: Standing) -> dict[str, str]:
     path = shlex.quote(run.path)
     if state.name == RUNNING_RUN:
         return {"watch the run": f"minitune watch {path}", "stop the run": f"minitune stop {path}"}
-    found = _continued(run, state)
+    found = {CONTINUE: f"minitune resume {path}"} if state.can_go_on else {}
     if any(trial.status == ERROR for trial in run.trials):
         found["continue failed trials, too"] = f"minitune resume {path} --errored"
     if state.name in (FINISHED_RUN, STOPPED_RUN):
@@ -145,15 +126,11 @@ def last_decisions(run: Story, decisions: Decisions) -> list[dict[str, Any]]:
 
 
 # -- the best trial ----------------------------------------------------------------------------------------------------
-def best_facts(
-    run: Story, state: Standing, goal: Goal, scope: str | None = None, find_iteration: IterationOf | None = None
-) -> dict[str, Any] | None:
+def best_facts(run: Story, state: Standing, goal: Goal, scope: str | None = None) -> dict[str, Any] | None:
     """The best trial, its value, and, once the run has ended, what is to be expected of it; None if there is none.
 
-    `scope` is one of `SCOPES`. Blocks for up to 0.2 s of CPU, and while the journal is read for an iteration, unless
-    `find_iteration` knows it.
+    `scope` is one of `SCOPES`. Blocks for up to 0.2 s of CPU.
     """
-    find_iteration = find_iteration or read_iteration
     metric = goal.metric
     mode = goal.mode
     if not metric or not mode:
@@ -162,11 +139,6 @@ def best_facts(
     if best is None:
         return None
     trial = best.trial
-    value = trial.progress.analysis.get(metric, statistic_of(scope, mode))
-    iteration = None
-    if value is not None and scope in (None, "all", "last"):  # an average has no iteration
-        iteration = find_iteration(trial, metric, value)
-    other = earlier_best(run.trials, trial, metric, mode) if scope in (None, "last") else None
     # The best value may belong to a report without a checkpoint, or with one that was removed.
     kept = best_checkpoint(((kept.progress.metrics, kept) for kept in trial.checkpoints), metric, mode)
     return {
@@ -175,9 +147,8 @@ def best_facts(
         "metric": metric,
         "mode": mode,
         "scope": scope or (None if best.least else "last"),
-        "value": value,
+        "value": trial.progress.analysis.get(metric, statistic_of(scope, mode)),
         "mean": best.confirmed and best.confirmed.mean,
-        "value_iteration": iteration,
         "config": trial.reported_config,
         "text": str(best),
         "confirmed_text": best.confirmed and str(best.confirmed),
@@ -187,7 +158,6 @@ def best_facts(
         ],
         "best_finished": _best_finished(run, trial, metric, mode, scope),
         "expected": None if state.name == RUNNING_RUN else _expected(run.trials, best, mode, scope),
-        "earlier_best": other and _earlier_facts(other, metric, mode, find_iteration),
         "best_checkpoint": kept and _checkpoint_facts(trial, kept, metric),
         "last_checkpoint": _checkpoint_facts(trial, trial.checkpoints[-1], metric) if trial.checkpoints else None,
     }
@@ -224,37 +194,13 @@ def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str | None)
     }
 
 
-def _earlier_facts(trial: Trial, metric: str, mode: str, find_iteration: IterationOf) -> dict[str, Any]:
-    """The trial that was better in an earlier report than the best one ever was."""
-    value = trial.progress.analysis.get(metric, mode)
-    iteration = None if value is None else find_iteration(trial, metric, value)
-    text = f"trial {trial.number} was at {format_cell(value, 20)}"
-    if iteration is not None:
-        text += f" in iteration {number_text(iteration)}"
-    return {**identity_of_trial(trial), "value": value, "iteration": iteration, "text": text}
-
-
-def read_iteration(trial: Trial, metric: str, value: float) -> Any:
-    """See `IterationOf`. Blocks."""
-    if value_at_text(trial.progress.metrics, metric) == value:
-        return trial.progress.metrics.get(TRAINING_ITERATION)
-    # The last report is in memory. Earlier ones are read from the journal, which takes longer.
-    run_path, directory = os.path.split(trial.local_path)
-    try:
-        reports = read_reports(run_path).of(directory) or []
-    except FileNotFoundError:
-        return None
-    found = (metrics for metrics, _ in reports if value_at_text(metrics, metric) == value)
-    return next((metrics.get(TRAINING_ITERATION) for metrics in found), None)
-
-
 # -- a trial -----------------------------------------------------------------------------------------------------------
 def identity_of_trial(trial: Trial) -> dict[str, Any]:
     """The number and the id of a trial."""
     return {"trial": trial.number, "trial_id": trial.trial_id}
 
 
-def trial_facts(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> dict[str, Any]:
+def trial_facts(run: Story, trial: Trial, decisions: Sequence[TrialDecision]) -> dict[str, Any]:
     """A trial in full. Blocks while its files are read."""
     goal = run.setup.goal
     error = last_error_text(trial.local_path) if trial.num_failures else ""
@@ -281,17 +227,7 @@ def trial_facts(run: Story, state: Standing, trial: Trial, decisions: Sequence[T
         "checkpoints": [_checkpoint_facts(trial, kept, goal.metric) for kept in trial.checkpoints],
         "decisions": [decision_facts(decision) for decision in decisions],
         "error": error or None,
-        "commands": {**trial_commands(run, trial), **_continued(run, state)},
     }
-
-
-def trial_commands(run: Story, trial: Trial) -> dict[str, str]:
-    """The command lines about a trial, by what they are for."""
-    rerun = rerun_command(trial)
-    found = {"run it again": rerun}
-    if trial.status == ERROR:
-        found["run it again in the debugger"] = f"{rerun} --pdb"
-    return {**found, "its output": f"minitune logs {shlex.quote(run.path)} {trial.number}"}
 
 
 def decision_facts(decision: TrialDecision) -> dict[str, Any]:

@@ -204,12 +204,6 @@ class RunHistory:
         """The trials that count: their last objective is finite, and they have not failed."""
         return [each for each in self.trials if not each.failed and math.isfinite(each.value)]
 
-    def iteration_of(self, trial: Trial, metric: str, value: float) -> Any:
-        """See `facts.IterationOf`."""
-        course = self._reader.trials[trial.trial_id]
-        known = course.values if metric == self.metric else course.others.get(metric, ())
-        return next((step for step, each in zip(course.steps, known, strict=False) if each == value), None)
-
 
 def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
     """The history of a run; see `RunHistory` for the errors.

@@ -38,7 +38,7 @@ from minitune.view.runs import run_row, side_fields
 
 _SCRIPTS = ("core", "run", "filter", "chart", "cards", "table", "trial", "view", "list", "live")
 _FACTS_OF_RUN = ("name", "trainable", "state", "state_text", "rest_s", "worked_s", "seed")
-_FACTS_OF_TRIAL = ("seed", "attempt", "cpu_s", "directory", "checkpoints", "error", "commands")
+_FACTS_OF_TRIAL = ("seed", "attempt", "cpu_s", "directory", "checkpoints", "error")
 """The facts that the page shows as they are."""
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
@@ -250,7 +250,7 @@ class RunData:
         history = self.history
         story = history.story
         goal = Goal(history.metric, history.mode)
-        facts = run_facts(story, history.state, goal, find_iteration=history.iteration_of)
+        facts = run_facts(story, history.state, goal)
         best = facts["best"]
         row = run_row(history.name, story, history.state, goal)
         return {
@@ -273,7 +273,6 @@ class RunData:
             "best": best and best["trial"],
             "best_config": best and _plain(best["config"]),
             "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
-            "earlier_best": best and best["earlier_best"] and best["earlier_best"]["text"],
             "best_finished": best and best["best_finished"],
             "order": _order(goal, story),
             "confirmed": best and best["mean"],
@@ -379,7 +378,7 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
     """What the page shows of one trial alone. Blocks while files of the trial are read; unpickles nothing."""
     trial = each.trial
     decisions = history.decisions_on(each)[-_DECISIONS_SHOWN:]
-    facts = trial_facts(history.story, history.state, trial, decisions)
+    facts = trial_facts(history.story, trial, decisions)
     return {
         **{name: facts[name] for name in _FACTS_OF_TRIAL},
         "config": _plain(facts["config"]),

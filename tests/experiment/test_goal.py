@@ -6,7 +6,7 @@ import pytest
 from kit import fit
 
 from minitune import grid_search, report
-from minitune.experiment.goal import Best, Goal, earlier_best
+from minitune.experiment.goal import Best, Goal
 from minitune.schedulers import FIFOScheduler
 
 
@@ -26,13 +26,6 @@ def test_an_observed_objective_has_no_mode_of_its_own():
     with pytest.raises(ValueError, match="metric and mode must be set, but got metric='time', mode=None"):
         grid.get_best_result("time")
     assert grid.get_best_result("time", "max").config == {"i": 1}
-
-
-def test_a_trial_that_was_once_as_good_as_the_best_one_was_not_better():
-    for first, is_better in ((1.0, False), (0.5, True)):
-        grid = report_all({0: [{"loss": first}, {"loss": 2.0}], 1: [{"loss": 1.0}]}, name=f"run{first}")
-        earlier, best = grid._run.trials
-        assert earlier_best(grid._run.trials, best, "loss", "min") is (earlier if is_better else None)
 
 
 def test_a_bare_number_beside_other_metrics_is_not_what_is_missing():

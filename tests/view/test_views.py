@@ -56,7 +56,7 @@ def notebook(path, capsys):
 def page(path, capsys):
     """What the page has of the run and its trials, without their courses."""
     data = json.loads(RunData(RunHistory(path)).text())
-    told = {name: data[name] for name in ("counts", "params", "metrics", "best", "remark", "earlier_best", "compared")}
+    told = {name: data[name] for name in ("counts", "params", "metrics", "best", "remark", "compared")}
     names = ("number", "ended", "value", "params", "metrics", "error")
     rows = [{name: trial[name] for name in names} for trial in data["trials"]]
     return "\n".join(map(json.dumps, [told, *rows]))

@@ -42,8 +42,7 @@ async function openTrial(run, trial) {
     ...(details.error ? [el("h3", {}, "Error"), el("pre", { id: "error" }, details.error)] : []),
     ...(details.decisions && details.decisions.length ? [el("h3", {}, "Decisions"), el("ul.decisions", {}, ...details.decisions.map((one) => el("li", {}, one)))] : []),
     ...(details.checkpoints && details.checkpoints.length ? [el("h3", {}, "Checkpoints"), ...details.checkpoints.map((one) => el("div", {}, el("div.quiet", {}, `after iteration ${text(one.iteration)}, ${one.bytes.toLocaleString()} bytes`), withCopy(one.path)))] : []),
-    ...(details.output ? [el("h3", {}, "The end of its output"), el("pre", { id: "output" }, details.output)] : []),
-    ...Object.entries(details.commands || {}).flatMap(([what, command]) => [el("h3", {}, `To ${what.startsWith("its") ? `see ${what}` : what}`), withCopy(command)]));
+    ...(details.output ? [el("h3", {}, "The end of its output"), el("pre", { id: "output" }, details.output)] : []));
   dialog.scrollTop = scrolled;
   for (const [id, top] of scrolls) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
   // A small plot of each metric. That of the objective comes first.

@@ -106,7 +106,7 @@ class RunView {
     const run = this.run, data = run.data;
     const [first] = run.aimed;
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, first && first.value, data.earlier_best, data.best_finished, data.remark, data.confirmed, run.aimed.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, first && first.value, data.best_finished, data.remark, data.confirmed, run.aimed.length > 1]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.is_live ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p.quiet", {}, why)];
@@ -125,7 +125,6 @@ class RunView {
         el("p.gain", {}, trialButton(run, best), el("span", { className: kindOf(best) === "failed" ? "failed" : "" }, ` ${best.ended}`), gainOver(run, best, first)),
         data.best_finished ? el("p.gain", {}, "The best that has not failed: ", trialButton(run, run.byNumber.get(data.best_finished.trial)), ` ${data.best_finished.text}`) : null,
         data.remark ? el("p.note", {}, `${data.remark}.`) : null,
-        data.earlier_best ? el("p.note", {}, `Earlier in its course, ${data.earlier_best}.`) : null,
         configTable(best.params), data.best_config ? copies(data.best_config) : null];
     });
   }

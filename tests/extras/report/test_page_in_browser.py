@@ -226,9 +226,7 @@ def test_a_click_opens_one_trial(chromium: Browser, report: str, grid: ResultGri
     config = ast.literal_eval(page.run("document.querySelector('#config').textContent"))
     assert config == grid[number].config
     assert "document.title='owned'" in page.run("document.querySelector('#error').textContent")
-    told = page.run("document.querySelector('dialog').textContent")
     assert "attempt" not in page.run("document.querySelector('dialog .facts').textContent"), "it was the only one"
-    assert f"minitune rerun {grid.experiment_path} {number} --pdb" in told
     assert page.run("document.title") == "minitune: run"
     page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     page.run("document.querySelectorAll('dialog .controls button')[1].click()")
