@@ -277,32 +277,6 @@ class ExperimentAnalysis:
         frames = ExperimentAnalysis.trial_dataframes.__get__(self)
         return {trial.local_path: frames[trial.trial_id] for trial in self.trials}
 
-    def stats(self) -> dict[str, float]:
-        """When the run was started (`start_time`) and when it last changed (`timestamp`), in seconds since the epoch.
-
-        Raises:
-            ValueError: If the directory contains no run.
-            JournalCorruptError: If the journal is damaged.
-        """
-        from minitune.record.reading import read_run
-
-        try:
-            story = read_run(self.experiment_path)
-        except FileNotFoundError as error:
-            raise ValueError(str(error)) from error
-        return {"start_time": story.setup.begun_s, "timestamp": story.updated_s}
-
-    def runner_data(self) -> dict[str, Any]:
-        """Those entries of Ray Tune's state of a run that have a meaning here: times in seconds, and the metric."""
-        stats = self.stats()
-        return {
-            "_start_time": stats["start_time"],
-            "_last_checkpoint_time": stats["timestamp"],
-            "_total_time": sum(trial.progress.training_s for trial in self.trials),
-            "_metric": self.default_metric,
-            "_has_errored": any(trial.status == Trial.ERROR for trial in self.trials),
-        }
-
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
     ) -> Checkpoint | None:

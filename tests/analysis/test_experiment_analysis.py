@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kit import NoThread, fit, listening, report_state
+from kit import NoThread, fit, report_state
 
 from minitune import (
     ExperimentAnalysis,
@@ -239,16 +239,7 @@ def test_of_equal_checkpoints_the_newest_is_the_best_however_many_are_kept(kept,
     assert json.loads(capsys.readouterr().out)["best_checkpoint"]["path"] == path
 
 
-def test_a_time_that_a_callback_has_replaced_by_a_text_counts_as_unknown():
-    def replace(result, **info):
-        result["time_total_s"] = "long"
-
-    grid = fit(lambda config: {"loss": 1}, callbacks=[listening(on_trial_result=replace)])
-    assert grid[0].metrics["time_total_s"] == "long"
-    assert ExperimentAnalysis(grid.experiment_path).runner_data()["_total_time"] == 0
-
-
-def test_a_run_without_a_usable_value_has_no_best_of_anything(grid, tmp_path, caplog):
+def test_a_run_without_a_usable_value_has_no_best_of_anything(grid, caplog):
     analysis = ExperimentAnalysis(grid.experiment_path)
     for best in (
         analysis.get_best_trial("f1", "max"),
@@ -262,21 +253,5 @@ def test_a_run_without_a_usable_value_has_no_best_of_anything(grid, tmp_path, ca
     for name in ("best_result", "best_logdir", "best_checkpoint"):
         with pytest.raises(ValueError, match=rf"'f1'.*\({grid.experiment_path}\)$"):
             getattr(default, name)
-    alone = ExperimentAnalysis(tmp_path / "none", trials=analysis.trials)
-    for ask in (alone.stats, alone.runner_data):
-        with pytest.raises(ValueError, match="there is no run in"):
-            ask()
     with pytest.raises(ValueError, match="trial must be one of this analysis' trials"):
         analysis.get_best_checkpoint("t", "loss", "min")
-
-
-def test_the_state_of_a_run_has_its_times_and_its_metric(grid):
-    analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
-    stats, data = analysis.stats(), analysis.runner_data()
-    assert list(stats) == ["start_time", "timestamp"]
-    assert 0 <= stats["timestamp"] - stats["start_time"] < 3600
-    assert (data["_start_time"], data["_last_checkpoint_time"], data["_metric"]) == (*stats.values(), "loss")
-    assert data["_total_time"] == pytest.approx(sum(result.metrics["time_total_s"] for result in grid))
-    assert data["_has_errored"], "one of three"
-    good = ExperimentAnalysis(grid.experiment_path, trials=analysis.trials[:2])
-    assert good.runner_data()["_has_errored"] is False

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -282,19 +281,6 @@ def test_a_scheduler_with_a_metric_alone_maximises_it(caplog, monkeypatch):
     assert lengths(mode="min") == [3, 3, 3]
     with pytest.raises(ValueError, match="needs a metric and a mode, but got metric='reward', mode=None"):
         tune.run(train, config={"x": 1}, scheduler=tune.ASHAScheduler(), metric="reward", verbose=0)
-
-
-def test_an_analysis_tells_the_times_and_the_state_of_a_run():
-    began_s = time.time()
-    analysis = run(steps_until, max_failures=1)
-    ended_s = time.time()
-    for each in (analysis, tune.ExperimentAnalysis(analysis.experiment_path, default_metric="n", default_mode="max")):
-        stats = each.stats()
-        assert began_s <= stats["start_time"] < stats["timestamp"] <= ended_s
-        data = each.runner_data()
-        assert data["_start_time"] == stats["start_time"]
-        assert data["_total_time"] == each.trials[0].last_result["time_total_s"]
-        assert (data["_metric"], data["_has_errored"]) == ("n", False)
 
 
 def test_formats_for_the_export_of_a_model_have_no_effect(caplog, monkeypatch):
