@@ -16,12 +16,10 @@ TRIAL = {
     "params": {},
     "metrics": {},
     "curve": [],
-    "others": None,
+    "bests": {},
+    "courses": {"at": None, "seconds": [], "values": {}},
     "steps": None,
-    "spans": [],
-    "working_s": None,
-    "counted_s": 0.0,
-    "since_s": None,
+    "total_s": 0.0,
     "reported_s": None,
     "copies": [],
     "facts": {},
@@ -34,7 +32,6 @@ RUN = {
     "state": "finished",
     "state_text": "finished",
     "is_live": False,
-    "now_s": 1_000_000_100.0,
     "rest_s": None,
     "total": None,
     "best_config": None,
@@ -47,7 +44,6 @@ RUN = {
     "scales": {},
     "seed": 7,
     "begun_s": 1_000_000_000.0,
-    "first_s": 1_000_000_000.0,
     "worked_s": 100.0,
     "best": None,
     "importances": {},
@@ -60,9 +56,6 @@ def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
     for number, trial in enumerate(trials):
         known = copy.deepcopy(trial)
         whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **known})
-    for trial in whole:
-        trial["counted_s"] = trial["counted_s"] or sum(end - begin for begin, end in trial["spans"])
-        trial["since_s"] = trial["working_s"]
     params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
     counts = Counter(trial["status"] for trial in whole)
     return {**RUN, "params": params, "trials": whole, "counts": counts, **facts}

@@ -1,4 +1,4 @@
-"""History: a run as plots need it: parameters, learning curves, working times, copies, and how trials ended.
+"""History: a run as plots need it: parameters, learning curves, copies, and how trials ended.
 
 It comes from one pass over the journal, and from records that were added since. Nothing is unpickled.
 """
@@ -16,15 +16,15 @@ from minitune.base.checks import require, shown
 from minitune.base.numbers import finite_number, known_number
 from minitune.base.text import plain_or_short
 from minitune.experiment.goal import require_reported
-from minitune.experiment.lifecycle import ERROR, Transition
+from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path
 from minitune.record.reading import RunFollower, read_description
-from minitune.record.standing import RUNNING_RUN, read_on
+from minitune.record.standing import read_on
 from minitune.record.story import Effect
-from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
+from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
 from minitune.space.tree import value_at_text
 from minitune.view.importances import Importances, importances_of
 from minitune.view.rows import TrialRow, metrics_of, parameter_names, row_of
@@ -60,12 +60,11 @@ class TrialHistory:
 
     Attributes:
         params: Its last parameters by path: plain values.
-        steps, values, times_s: Of each of its results, without those that a later attempt repeats.
+        steps, values, seconds: Of each of its results, without those that a later attempt repeats; seconds of training.
         others: The values of its first few other metrics at each of `steps`, or NaN.
-        spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
         row: Its state, and how it ended.
-        working_s: Since when it has its present worker, or None.
+        reported_s: When it reported last, in seconds since the epoch, or None.
         value: Its last objective, or NaN.
     """
 
@@ -73,22 +72,20 @@ class TrialHistory:
     params: dict[str, Any] = field(default_factory=dict)
     steps: array[float] = field(default_factory=_no_numbers)
     values: array[float] = field(default_factory=_no_numbers)
-    times_s: array[float] = field(default_factory=_no_numbers)
+    seconds: array[float] = field(default_factory=_no_numbers)
     others: dict[str, array[float]] = field(default_factory=dict)
-    spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     row: TrialRow = field(default_factory=lambda: TrialRow(name=""))
-    working_s: float | None = None
+    reported_s: float | None = None
     value: float = math.nan
 
-    def describe(self, metric: str, paths: Sequence[str], begun_s: float | None) -> None:
+    def describe(self, metric: str, paths: Sequence[str]) -> None:
         """Fill in what follows from the trial's present state."""
         trial = self.trial
         self.row = row_of(trial, (), paths)
         self.params = {path: plain_or_short(value) for path, value in self.row.params.items()}
         last = trial.progress.analysis.get(metric, "last")
         self.value = math.nan if last is None else float(last)
-        self.working_s = begun_s
 
     @property
     def number(self) -> int:
@@ -180,8 +177,6 @@ class RunHistory:
     def _refresh(self) -> None:
         """Describe the trials that have changed."""
         story = self.story
-        if self.state.name != RUNNING_RUN:
-            self._reader.end_spans(story.updated_s)
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         paths = sorted({*parameter_names(story.trials), *self._reader.moved})
         changed = self._reader.changed
@@ -190,14 +185,9 @@ class RunHistory:
             self._paths = paths
         for history in self.trials:
             if history.trial.trial_id in changed:
-                history.describe(self.metric, paths, self._reader.working(history))
+                history.describe(self.metric, paths)
         present = {path for history in self.trials for path in history.params}
         self.params = [path for path in paths if path in present]
-
-    @property
-    def first_s(self) -> float:
-        """When a trial first got a worker, in seconds since the epoch; 0 if no trial did."""
-        return 0.0 if self._reader.first_s is None else self._reader.first_s
 
     @property
     def scored(self) -> list[TrialHistory]:
@@ -256,22 +246,14 @@ class _HistoryReader(Decisions):
         self.trials: dict[str, TrialHistory] = {}
         self.changed: set[str] = set()
         self.moved: set[str] = set()
-        self.first_s: float | None = None
-        self._working: dict[str, float] = {}  # by trial id, since when it has its present worker
         self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present effect
         self._others: dict[tuple[str, ...], list[str]] = {}  # by the names in a result, those of other metrics
-
-    def working(self, history: TrialHistory) -> float | None:
-        """Since when the trial has its present worker; None if it has none."""
-        return self._working.get(history.trial.trial_id)
 
     def tell(self, effect: Effect) -> None:
         super().tell(effect)
         kind = effect.kind
         record = effect.record
         trial = effect.trial
-        if kind == records.OPEN:
-            self.end_spans(None)
         if trial is None:
             return
         trial_id = trial.trial_id
@@ -281,20 +263,11 @@ class _HistoryReader(Decisions):
             self._configs[trial_id] = trial.config
             return
         history = self.trials[trial_id]
-        if effect.transition is not None and effect.transition is not Transition.TRAIN:
-            begun_s = self._working.pop(trial_id, None)
-            if begun_s is not None:
-                history.spans.append((begun_s, max(begun_s, record["at"])))  # a clock may have been set back
         if kind == records.RESULT:
             self._on_point(history, record["metrics"])
         elif kind == records.ROLLBACK:
-            for column in (history.steps, history.values, history.times_s, *history.others.values()):
+            for column in (history.steps, history.values, history.seconds, *history.others.values()):
                 del column[record["number"] :]
-        elif kind == records.START:
-            begun_s = record.get("at", math.nan)
-            self._working[trial_id] = begun_s
-            if self.first_s is None and math.isfinite(begun_s):
-                self.first_s = begun_s
         elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
             before = flatten(self._configs[trial_id])
             after = flatten(trial.config)
@@ -317,7 +290,8 @@ class _HistoryReader(Decisions):
         self._on_others(history, metrics)
         history.steps.append(_finite_or_nan(metrics.get(TRAINING_ITERATION, len(history.steps) + 1)))
         history.values.append(_finite_or_nan(value))
-        history.times_s.append(_finite_or_nan(metrics.get(TIMESTAMP)))
+        history.seconds.append(_finite_or_nan(metrics.get(TIME_TOTAL_S)))
+        history.reported_s = finite_number(metrics.get(TIMESTAMP))
 
     def _on_others(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         """Add the values of the metrics besides the objective. Called before the step is added."""
@@ -353,15 +327,6 @@ class _HistoryReader(Decisions):
         if missing:  # it was not reported meanwhile
             values.extend([math.nan] * missing)
         values.append(_finite_or_nan(number))
-
-    def end_spans(self, at_s: float | None) -> None:
-        """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""
-        for trial_id, begun_s in self._working.items():
-            history = self.trials[trial_id]
-            last_s = history.times_s[-1] if history.times_s else begun_s
-            self.changed.add(trial_id)
-            history.spans.append((begun_s, max(begun_s, last_s if at_s is None else at_s)))
-        self._working.clear()
 
 
 def _finite_or_nan(value: Any) -> float:

@@ -85,11 +85,10 @@ def rest_of_run_s(
 
 @dataclass(frozen=True)
 class RunTimes:
-    """How long the drivers of a run have worked until a time, and an estimate of how long it will still take; None if
-    it does not go on.
+    """How long the drivers of a run have worked, and an estimate of how long it will still take; None if it does not go
+    on.
     """
 
-    now_s: float
     worked_s: float
     rest_s: float | None = None
 
@@ -97,12 +96,11 @@ class RunTimes:
 def times_of(run: Story, state: Standing) -> RunTimes:
     """The times of a run, as of now if it goes on."""
     if state.name != RUNNING_RUN:
-        return RunTimes(run.updated_s, run.worked_s)
-    now_s = clock.current.time()
+        return RunTimes(run.worked_s)
     driver = run.driver
-    elapsed_s = max(0.0, now_s - driver.opened_s)
+    elapsed_s = max(0.0, clock.current.time() - driver.opened_s)
     rest_s = rest_of_run_s(run.trials, elapsed_s, run.total_samples, len(driver.ended_before), driver.time_budget_s)
-    return RunTimes(now_s, driver.earlier_s + elapsed_s, rest_s)
+    return RunTimes(driver.earlier_s + elapsed_s, rest_s)
 
 
 def _part_done(trial: Trial) -> float | None:

@@ -19,7 +19,6 @@ from minitune.visualization.page import write_report
 from minitune.visualization.plots import (
     Plot,
     plot_contour,
-    plot_edf,
     plot_intermediate_values,
     plot_optimization_history,
     plot_parallel_coordinate,
@@ -27,7 +26,6 @@ from minitune.visualization.plots import (
     plot_pareto_front,
     plot_rank,
     plot_slice,
-    plot_timeline,
 )
 
 __all__ = [
@@ -36,7 +34,6 @@ __all__ = [
     "RunHistory",
     "get_param_importances",
     "plot_contour",
-    "plot_edf",
     "plot_intermediate_values",
     "plot_optimization_history",
     "plot_parallel_coordinate",
@@ -44,7 +41,6 @@ __all__ = [
     "plot_pareto_front",
     "plot_rank",
     "plot_slice",
-    "plot_timeline",
     "write_report",
 ]
 

@@ -32,7 +32,6 @@ from minitune.space.tree import value_at_text
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
 from minitune.view.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.view.importances import importances_of
-from minitune.view.pace import Pace, pace_of, times_of
 from minitune.view.rows import infer_metrics, shown_metric
 from minitune.view.runs import run_row, side_fields
 
@@ -246,7 +245,7 @@ class RunData:
         return with_parts(self._of_run(), "trials", (self._texts[each.trial.trial_id] for each in changed))
 
     def _of_run(self) -> dict[str, Any]:
-        """The facts of the run, see `run_facts`, and what draws them. Times count from `first_s`."""
+        """The facts of the run, see `run_facts`, and what draws them."""
         history = self.history
         story = history.story
         goal = Goal(history.metric, history.mode)
@@ -257,7 +256,6 @@ class RunData:
             **{name: facts[name] for name in _FACTS_OF_RUN},
             "path": history.path,
             "is_live": history.state.name == RUNNING_RUN,
-            "now_s": times_of(story, history.state).now_s,
             "resume": facts["commands"].get(CONTINUE),
             "metric": history.metric,
             "mode": history.mode,
@@ -266,7 +264,6 @@ class RunData:
             "params": history.params,
             "scales": story.setup.scales,
             "begun_s": story.setup.begun_s,
-            "first_s": history.first_s,
             "total": story.total_samples,
             "counts": history.state.counts(story),
             "compared": {field.header: format_cell(field.get(row), field.most) for field in side_fields([row])[1:]},
@@ -281,18 +278,12 @@ class RunData:
         }
 
     def _of_trial(self, each: TrialHistory) -> dict[str, Any]:
-        """A trial and its courses. Times count from `first_s` of its run."""
+        """A trial and its courses."""
         trial = each.trial
-        first_s = self.history.first_s
         steps = each.steps.tolist()
         is_counted = steps == list(range(1, len(steps) + 1))
         decisions = self.history.decisions_on(each)
         facts = decisions[-1].facts if decisions else {}
-        pace = pace_of(trial)
-
-        def since_first_s(at_s: float | None) -> float | None:
-            return None if at_s is None else round(at_s - first_s, 3)
-
         metrics = {name: shown_metric(trial, name) for name in self._metrics}
         return {
             "number": each.number,
@@ -306,46 +297,46 @@ class RunData:
             "odd": _odd(each, self.history.metric),
             "params": each.params,
             "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
+            "bests": self._bests(each),
             "curve": _rounded(each.values),
             "steps": None if is_counted else steps,  # of the curve; None: 1, 2, 3 ...
-            "others": self._others(each),
-            "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
-            "working_s": since_first_s(each.working_s),  # since when it has its present worker
-            # How long it had worked at `since_s`, from when on its time counts by the clock.
-            "counted_s": _finite(_time_of(each, pace)),
-            "since_s": since_first_s(pace.since_s),
-            "reported_s": since_first_s(pace.reported_s),  # its last report, while it runs
+            "courses": self._courses(each),
+            "total_s": trial.progress.training_s,
+            "reported_s": each.reported_s,
             # The donor of each checkpoint that it took over, and its own last step before.
             "copies": [[copy.donor, copy.step] for copy in each.copies],
             "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
         }
 
-    def _others(self, each: TrialHistory) -> dict[str, Any] | None:
-        """The course of the other metrics: values by name, `at` these positions of the curve, or at all if it is None.
+    def _bests(self, each: TrialHistory) -> dict[str, float]:
+        """The best values of the objectives that are better than their last ones."""
+        found = {}
+        analysis = each.trial.progress.analysis
+        for name, mode in ({self.history.metric: self.history.mode} | self.history.objectives).items():
+            best = analysis.get(name, mode)
+            if best is not None and math.isfinite(best) and best != analysis.get(name, "last"):
+                found[name] = best
+        return found
+
+    def _courses(self, each: TrialHistory) -> dict[str, Any]:
+        """The seconds of training and the other metrics, by name, `at` these positions of the curve, or at all if it is
+        None.
 
         A large run has fewer of each trial.
         """
-        if not each.others:
-            return None
         count = len(each.steps)
-        most = max(_FEWEST_VALUES, min(_MOST_VALUES, _ALL_VALUES // (len(self.history.trials) * len(each.others))))
+        most = _ALL_VALUES // (len(self.history.trials) * (1 + len(each.others)))
+        most = max(_FEWEST_VALUES, min(_MOST_VALUES, most))
         at = None
         indices: Sequence[int] = range(count)
         if count > most:
             at = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
             indices = at
         values = {}
-        for name, known in each.others.items():
+        for name, known in {"": each.seconds, **each.others}.items():
             shown = [known[i] for i in indices if i < len(known)]
             values[name] = _rounded(shown, _OTHER_DIGITS) + [None] * (len(indices) - len(shown))
-        return {"at": at, "values": values}
-
-
-def _time_of(each: TrialHistory, pace: Pace) -> float:
-    """How long a trial has worked, in seconds. Without a report, it is the time that it had a worker."""
-    if each.trial.progress.num_reports or pace.since_s is not None:
-        return pace.counted_s
-    return sum(max(0.0, end - begin) for begin, end in each.spans)
+        return {"at": at, "seconds": values.pop(""), "values": values}
 
 
 def _odd(each: TrialHistory, metric: str) -> str | None:

@@ -67,7 +67,7 @@ def plot_optimization_history(
     runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None, by: str = "trial"
 ) -> Plot:
     """The objective of each trial, and the best so far, of one run or of several to compare. `by` is the horizontal
-    axis: `"trial"`, or `"time"`: its end, in seconds since the first trial began.
+    axis: `"trial"`, or `"time"`: its last report, in seconds since the run began.
     """
     require(by in ("trial", "time"), 'by: "trial" or "time"', by)
     return _plot("history", read_histories(runs, metric, mode), by="end" if by == "time" else by)
@@ -111,11 +111,6 @@ def plot_param_importances(run: RunLike, *, metric: str | None = None, mode: str
     return _plot("importances", read_histories([run], metric, mode))
 
 
-def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None) -> Plot:
-    """The share of trials whose objective is at most a value, for one run or several to compare."""
-    return _plot("edf", read_histories(runs, metric, mode))
-
-
 def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]) -> Plot:
     """Two metrics of the last results against each other, and the trials that no other trial dominates.
 
@@ -129,8 +124,3 @@ def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]
     require_reported([each.trial for each in history.trials], metrics[1], history.path)
     history.objectives = dict(zip(metrics, modes, strict=True))
     return _plot("front", [history])
-
-
-def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
-    """When each trial had a worker, one row for each worker at a time, coloured by how the trial ended."""
-    return _plot("timeline", read_histories([run], metric, mode))

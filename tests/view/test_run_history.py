@@ -14,16 +14,10 @@ from kit import (
     report_n,
     report_state,
     restored_state,
-    resume,
     run_path,
-    virtual_executor,
 )
 
 from minitune import Callback, choice, grid_search, report, sample_from
-from minitune.base import clock
-from minitune.base.clock import VirtualClock
-from minitune.executors.devices import Machine
-from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.decision import Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.view.history import METRICS_KEPT
@@ -68,7 +62,8 @@ def test_the_curve_of_a_long_trial_has_all_its_results():
         1 + n for n in range(40) if n != 7
     ]
     assert list(second.steps) == list(range(1, 41))
-    assert all(at_s > 0 for at_s in second.times_s)
+    assert list(second.seconds) == sorted(second.seconds)
+    assert second.reported_s > 1e9
     assert second.value == 41
 
 
@@ -99,19 +94,6 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch)
     assert RunHistory(path).state.name == "finished"
 
 
-def test_times_of_work_follow_the_clock_of_the_run():
-    def slow(config):
-        clock.current.sleep(config["i"])
-        report({"score": 1})
-
-    history = RunHistory(fit(slow, {"i": grid_search([1, 2])}, executor=virtual_executor(1), **OBJECTIVE))
-
-    first, second = (trial.spans for trial in history.trials)
-    ((begin, middle),), ((next_begin, end),) = first, second
-    assert (middle - begin, end - next_begin) == (1, 2)
-    assert history.first_s == begin < middle <= next_begin < end
-
-
 def test_a_result_that_a_later_attempt_repeats_counts_once():
     def forgetful(config):
         """Saves its first step alone, and fails after its second one."""
@@ -124,7 +106,6 @@ def test_a_result_that_a_later_attempt_repeats_counts_once():
 
     assert list(zip(trial.steps, trial.values, strict=True)) == [(1, 1), (2, 3)]
     assert {name: list(values) for name, values in trial.others.items()} == {"other": [5, 7]}
-    assert len(trial.spans) == 2
 
 
 def test_values_that_no_axis_can_show_are_texts_or_missing():
@@ -154,27 +135,6 @@ def test_a_killed_run_shows_its_results():
     first, second = history.trials
     assert (first.row.ended, second.row.ended) == ("finished", "interrupted at 2")
     assert list(second.steps) == [1, 2]
-    assert len(second.spans) == 1
-
-
-def test_the_worker_of_a_killed_driver_ended_with_its_last_result():
-    def waits(config):
-        for step in range(restored_state(), 3):
-            clock.current.sleep(10)
-            report_state(step + 1, {"score": step})
-
-    with clock.use(VirtualClock(1e9)):
-        fit(waits, executor=InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current), **OBJECTIVE)
-    journal = run_path() / "journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    kinds = [record["type"] for record in journal_of()]
-    second = [number for number, kind in enumerate(kinds) if kind == "result"][1]
-    journal.write_bytes(b"".join(lines[: second + 1]))
-    with clock.use(VirtualClock(2e9)):
-        resume(waits, executor=InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current), **OBJECTIVE)
-
-    (trial,) = RunHistory(run_path()).trials
-    assert [(begin, end) for begin, end in trial.spans] == [(1e9, 1e9 + 20), (2e9, 2e9 + 10)]
 
 
 def test_parameters_that_a_scheduler_changes_count_as_those_of_the_space():
@@ -251,7 +211,6 @@ def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path):
 def test_a_history_that_is_read_on_names_the_trials_that_have_changed():
     histories = []
     seen = []
-    origins = set()
 
     class Look(Callback):
         def on_trial_result(self, iteration, trials, trial, result, **info):
@@ -259,7 +218,6 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed():
                 histories.append(RunHistory(run_path()))
             histories[0].read_new()
             seen.append([changed.number for changed in histories[0].take_changed()])
-            origins.add(histories[0].first_s)
 
     space = {"i": grid_search([0, 1])}
     fit(report_n(2, score=1), space, max_concurrent_trials=1, callbacks=[Look()], **OBJECTIVE)
@@ -270,12 +228,10 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed():
     whole = RunHistory(run_path())
     assert [trial.steps for trial in history.trials] == [trial.steps for trial in whole.trials]
     assert [trial.values for trial in history.trials] == [trial.values for trial in whole.trials]
-    assert [trial.spans for trial in history.trials] == [trial.spans for trial in whole.trials]
     assert [trial.row.ended for trial in history.trials] == ["finished", "finished"]
     assert history.state.name == "finished"
     assert [0] in seen
     assert seen[-1] == [1]
-    assert origins == {whole.first_s}, "times on the page are counted from there, also before a trial has ended"
 
 
 def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial():
@@ -297,7 +253,8 @@ def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial():
     late = trial.others["late"]
     assert [math.isnan(value) for value in late] == [True, True, True, False]
     assert "note" not in trial.others
-    data = json.loads(RunData(history).text())["trials"][0]["others"]
+    data = json.loads(RunData(history).text())["trials"][0]["courses"]
+    assert data.pop("seconds") == pytest.approx(list(trial.seconds), rel=1e-4)
     assert data == {"at": None, "values": {"eval/acc": [0, 0.1, 0.2, 0.3], "late": [None, None, None, 5]}}
 
 
@@ -311,5 +268,6 @@ def test_a_large_run_has_fewer_values_of_other_metrics(monkeypatch):
 
     fit(train, {}, **OBJECTIVE)
     data = json.loads(RunData(RunHistory(run_path())).text())["trials"][0]
-    assert data["others"] == {"at": [0, 5, 10, 14, 19], "values": {"acc": [0, 5, 10, 14, 19]}}
+    assert len(data["courses"].pop("seconds")) == 5
+    assert data["courses"] == {"at": [0, 5, 10, 14, 19], "values": {"acc": [0, 5, 10, 14, 19]}}
     assert len(data["curve"]) == 20, "the objective has all"

@@ -26,8 +26,7 @@ SCRIPT = page_script()
         ("trial", {"details", "get"}),
         ("details", set()),
         ("importances", set()),
-        # The bars of a timeline are rows, too.
-        ("row", {"begin", "end", "trial", "worker"}),
+        ("row", {"trial"}),
     ],
 )
 def test_the_script_reads_the_fields_of_the_data(variable, others):

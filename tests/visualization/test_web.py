@@ -347,7 +347,7 @@ def test_the_time_comes_to_a_page_without_a_report(monkeypatch):
     fit(report_n(1, score=1), callbacks=[listening(on_trial_result=look)])
     (data,) = told
     assert (data["is_live"], data["trials"]) == (True, [])
-    assert data["now_s"] >= data["begun_s"]
+    assert data["worked_s"] >= 0
 
 
 def test_the_list_names_several_objectives():

@@ -193,7 +193,7 @@ const resized = new ResizeObserver((entries) => {
 });
 class Card {
   constructor(view, title, render, { isWide = false, there = () => true } = {}) {
-    this.render = render; this.there = there; this.isDirty = true; this.isSeen = false; this.charts = [];
+    this.render = render; this.there = there; this.isDirty = true; this.isSeen = false; this.charts = []; this.places = [];
     this.controls = el("div.controls", {});
     this.legend = el("div.chips", {});
     this.scale = el("div.scale", { hidden: true });
@@ -222,6 +222,17 @@ class Card {
     }
     return this.charts[index];
   }
+  // A chart for each of these names, side by side. All places are there before one is drawn, since they share the width.
+  panels(names, onOpen) {
+    this.body.className = "panels";
+    while (this.places.length < names.length) this.places.push(this.body.appendChild(el("div.plot")));
+    this.places.forEach((place, index) => { place.hidden = index >= names.length; });
+    return names.map((name, index) => {
+      const chart = this.chart(index, onOpen, this.places[index]);
+      if (chart.of !== name) { chart.zoom = null; chart.of = name; }
+      return chart;
+    });
+  }
   select(label, settings, name, options, onChange = () => this.mark()) {
     const choice = el("select", { onchange: () => { settings[name] = choice.value; this.zoomless(); onChange(); } });
     choice.dataset.name = name;
@@ -242,17 +253,6 @@ class Card {
     box.dataset.name = name;
     this.controls.append(el("label", {}, box, label));
     return box;
-  }
-  // The button that shows all values where a plot has outliers, see `valueAxis`.
-  edge(axis, settings) {
-    if (!this.all) {
-      this.all = pushButton("", () => { settings.isWhole = !settings.isWhole; this.zoomless(); this.mark(); });
-      this.all.dataset.name = "isWhole";
-      this.controls.append(this.all);
-    }
-    this.all.hidden = !axis.isCut;
-    this.all.textContent = settings.isWhole ? "better part" : "all values";
-    return axis.beyond ? `${axis.beyond} much worse ${axis.beyond === 1 ? "value lies" : "values lie"} at the edge. ` : "";
   }
   // An axis has other coordinates now, so the old ones of a zoom mean nothing.
   zoomless() { for (const chart of this.charts) chart.zoom = null; this.back.hidden = true; }

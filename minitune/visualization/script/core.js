@@ -4,7 +4,7 @@
 // Nothing in these files makes markup of a text: elements get their texts through textContent. The content security policy
 // of the page allows no style attribute, so sizes that depend on data are set through element.style.
 
-const MOST_CURVES = 300, MOST_POINTS = 3000, MOST_LINES = 1000, MOST_ROWS = 500, LEVELS = 8, NONE = "(none)";
+const MOST_CURVES = 300, MOST_SMALL_CURVES = 60, MOST_POINTS = 3000, MOST_LINES = 1000, MOST_ROWS = 500, LEVELS = 8, NONE = "(none)";
 // The states of a trial, in the order of legends, and the class of each.
 const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", interrupted: "interrupted", running: "running", pending: "pending", "not started": "pending" };
 const kindOf = (trial) => KINDS[trial.status] ? trial.status : "running";
@@ -155,20 +155,20 @@ function numberAxis(name, values, { isLog = false, isInteger = false, isTime = f
     ticks: (from, to, count) => ticks(from, to, count, isInteger),
   };
 }
-// The axis of values of which smaller ones are better if `sign` is 1. Its range is that of the better part, unless `isWhole`:
-// one diverged trial must not squeeze the others. What is worse than that lies at the edge; `beyond` counts it.
-function valueAxis(name, values, sign, { isLog = false, isWhole = false } = {}) {
+// The axis of values of which smaller ones are better if `sign` is 1. Its range is that of the better part, unless it is
+// logarithmic: one diverged trial must not squeeze the others. What is worse than that lies at the edge, and `edge` counts it.
+function valueAxis(name, values, sign, { isLog = false } = {}) {
   isLog = isLog && range(finite(values))[0] > 0;
   const bad = finite(values).map((value) => sign * value).sort((a, b) => a - b);
   const upper = bad[Math.floor((bad.length - 1) * 0.75)], limit = upper + 3 * (upper - bad[0]);
   const isCut = bad.length > 3 && limit > bad[0] && bad[bad.length - 1] > limit + 2 * (limit - bad[0]);
-  if (isLog || !isCut) return Object.assign(numberAxis(name, values, { isLog }), { beyond: 0, isCut: false });
+  if (isLog || !isCut) return { ...numberAxis(name, values, { isLog }), edge: "" };
   const axis = numberAxis(name, values.filter((value) => sign * value <= limit));
-  if (isWhole) return Object.assign(numberAxis(name, values), { beyond: 0, isCut: true });
-  const edge = sign > 0 ? axis.high : axis.low;
-  return { ...axis, at: (value) => sign * value > limit ? edge : value, beyond: bad.filter((value) => value > limit).length, isCut: true };
+  const edge = sign > 0 ? axis.high : axis.low, beyond = bad.filter((value) => value > limit).length;
+  return { ...axis, at: (value) => sign * value > limit ? edge : value, edge: `${beyond} much worse ${beyond === 1 ? "value lies" : "values lie"} at the edge. ` };
 }
-const stepAxis = (points) => numberAxis("training iteration", points.map(([step]) => step), { isInteger: true });
+// The axis of a learning curve: training iterations, or seconds of training.
+const stepAxis = (points, isTimed) => numberAxis(isTimed ? "training time" : "training iteration", points.map(([step]) => step), { isInteger: !isTimed, isTime: isTimed, fromZero: isTimed });
 function categoryAxis(name, values) {
   const texts = [...new Set(values.map(text))];
   const indices = new Map(texts.map((label, index) => [label, index]));

@@ -35,24 +35,11 @@ function start() {
     listen(DATA.version, (data) => {
       const isNews = data.trials.length || data.state !== runs[0].data.state || JSON.stringify(data.importances) !== JSON.stringify(runs[0].data.importances);
       runs[0].update(data);
-      if (!isNews) {
-        views[0].tick();
-        for (const card of cards) if (card.root.dataset.view === "timeline") card.mark();  // its bars grow
-        return;
-      }
+      if (!isNews) { views[0].tick(); return; }
       if (waits) return;
       waits = true;
       setTimeout(() => { waits = false; views[0].update(); }, 100);  // one drawing for messages that come together
     });
   }
-  settle();
-}
-// Draws each card once, one after the other: an empty one has another height, so the places that links lead to would move.
-function settle() {
-  const next = cards.find((card) => !card.charts.length && !card.isSettled && !card.root.hidden);
-  if (!next) return;
-  next.isSettled = true;
-  next.refresh(true);
-  setTimeout(settle);
 }
 start();

@@ -4,11 +4,9 @@ class Run {
     this.data = data;
     this.trials = data.trials;
     this.byNumber = new Map(this.trials.map((trial) => [trial.number, trial]));
-    this.hidden = new Set(); this.filter = null;
+    this.hidden = new Set(); this.filter = null; this.isBest = false;
+    this.setRanges([]);
   }
-  // The time of the run's machine since the first trial began, as of the last message.
-  get now() { return Math.max(0, this.data.now_s - this.data.first_s); }
-  quiet(trial) { return trial.reported_s === null ? null : Math.max(0, this.now - trial.reported_s); }
   update(data) {
     for (const trial of data.trials) {
       const known = this.byNumber.get(trial.number);
@@ -32,19 +30,23 @@ class Run {
   // The best trial of the objective that is shown; beside another metric, that of the run.
   get best() {
     const name = this.metricShown;
-    if (name === this.data.metric || !this.isObjectiveShown) return this.byNumber.get(this.data.best);
+    if (name === this.data.metric && !this.isBest || !this.isObjectiveShown) return this.byNumber.get(this.data.best);
     const value = (trial) => this.signShown * this.valueOf(trial);
     return this.scored.filter((trial) => kindOf(trial) !== "failed").reduce((a, b) => !a || value(b) < value(a) ? b : a, undefined);
   }
-  get aimed() { return this.trials.filter((trial) => isNumber(trial.value)); }  // those with a value of the run's objective
   get importances() { return this.data.importances[this.metricShown]; }
   get scored() { return this.trials.filter((trial) => isNumber(this.valueOf(trial))); }
-  // One selection holds for all plots and the table: the states that are not switched off, and the filter.
-  isChosen(trial) { return !this.hidden.has(kindOf(trial)) && (!this.filter || this.filter(trial)); }
-  get isFiltered() { return this.hidden.size > 0 || Boolean(this.filter); }
+  // One selection holds for all plots and the table: the states that are not switched off, the filter, and the ranges of
+  // parallel coordinates.
+  isChosen(trial) { return !this.hidden.has(kindOf(trial)) && (!this.filter || this.filter(trial)) && this.limits.every((has) => has(trial)); }
+  get isFiltered() { return this.hidden.size > 0 || Boolean(this.filter) || this.limits.length > 0; }
+  // Ranges are [name of the axis, low, high] in its coordinates. Those of an axis that is not there any more go.
+  setRanges(ranges) {
+    const axes = ranges.length ? parallelAxes(this) : [], axisOf = ([name]) => axes.find((axis) => axis.name === name);
+    this.ranges = ranges.filter(axisOf);
+    this.limits = this.ranges.map((range) => { const axis = axisOf(range), [, low, high] = range; return (trial) => { const at = axis.at(axis.of(trial)); return at >= low && at <= high; }; });
+  }
   get shown() { return this.scored.filter((trial) => this.isChosen(trial)); }
-  spans(trial) { return trial.working_s === null ? trial.spans : [...trial.spans, [trial.working_s, Math.max(trial.working_s, this.now)]]; }
-  worked(trial) { return trial.counted_s + (trial.since_s === null ? 0 : Math.max(0, this.now - trial.since_s)); }
   // The parameters that took more than one value, the most important one first.
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
@@ -61,7 +63,7 @@ class Run {
   }
   // Why trials are missing in plots.
   get missing() {
-    const odd = this.metricShown === this.data.metric ? this.trials.filter((trial) => trial.odd && this.isChosen(trial)).length : 0;
+    const odd = this.metricShown === this.data.metric ? this.trials.filter((trial) => trial.odd && !isNumber(this.valueOf(trial)) && this.isChosen(trial)).length : 0;
     return odd ? `${counted(odd, "trial")} without a finite ${this.data.metric}. ` : "";
   }
   about(trial) {
@@ -87,11 +89,10 @@ function levelsOf(run, trials, by) {
   }));
 }
 const BY = [["trial", "trial"], ["end", "time"]];
-const BY_NAMES = { trial: "trial", end: "end of the trial" };
+const BY_NAMES = { trial: "trial", end: "last report of the trial" };
 function positionsBy(run, by) {
   if (by === "trial") return new Map(run.trials.map((trial) => [trial, trial.number]));
-  const begun = run.trials.map((trial) => [trial, run.spans(trial)]).filter(([, spans]) => spans.length);
-  return new Map(begun.map(([trial, spans]) => [trial, Math.max(0, spans[spans.length - 1][1])]));
+  return new Map(run.trials.filter((trial) => trial.reported_s !== null).map((trial) => [trial, Math.max(0, trial.reported_s - run.data.begun_s)]));
 }
 function bestSoFar(run, positions) {
   const line = [], sign = run.signShown;
@@ -102,13 +103,25 @@ function bestSoFar(run, positions) {
   }
   return line;
 }
-// The [step, value] pairs of a metric of a trial.
-function curveOf(run, trial, name) {
-  const stepAt = (i) => trial.steps ? trial.steps[i] : i + 1;
-  if (name === run.data.metric) return trial.curve.map((value, i) => [stepAt(i), value]).filter(([, value]) => isNumber(value));
-  const values = trial.others && trial.others.values[name];
-  if (!values) return [];
-  return values.map((value, i) => [stepAt(trial.others.at ? trial.others.at[i] : i), value]).filter(([, value]) => isNumber(value));
+// The axes of parallel coordinates: parameters, and the metric that is shown. `of` gives a trial's value.
+function parallelAxes(run, names = run.params) {
+  const values = run.scored.map((trial) => run.valueOf(trial));
+  return [...names.map((name) => ({ ...paramAxis(run, name, run.scored), of: (trial) => trial.params[name] })),
+    { ...valueAxis(run.metricShown, values, run.signShown), of: (trial) => run.valueOf(trial) }];
+}
+// The [iteration, value] pairs of a metric of a trial, or [seconds, value]. The seconds and other metrics than the objective are
+// known at some positions of the curve.
+function curveOf(run, trial, name, { isTimed, isSmooth } = {}) {
+  const { at, seconds, values } = trial.courses, isObjective = name === run.data.metric, isWhole = !at || (isObjective && !isTimed);
+  const placeOf = (i) => isWhole ? i : at[i], stepOf = (place) => trial.steps ? trial.steps[place] : place + 1;
+  const found = !isObjective ? values[name] || [] : isWhole ? trial.curve : at.map((place) => trial.curve[place]);
+  const points = found.map((value, i) => [isTimed ? seconds[i] : stepOf(placeOf(i)), value]).filter((point) => point.every(isNumber));
+  return isSmooth ? smoothed(points) : points;
+}
+// The mean of a value and those before it, each of which counts 0.6 times as much as the one after it.
+function smoothed(points) {
+  let sum = 0, weight = 0;
+  return points.map(([step, value]) => { sum = sum * 0.6 + value; weight = weight * 0.6 + 1; return [step, sum / weight]; });
 }
 // The steps after which a trial went on from the checkpoint of another one.
 const exploitsOf = (trial) => trial.copies.filter(([donor]) => donor !== trial.number).map(([, step]) => step);
@@ -130,11 +143,13 @@ const markLayers = (run, trials, point) => byKind(trials, (of, kind) => ({
 const ringLayer = (points) => ({ kind: "points", style: "thick", mark: "running", cls: "best", points });
 const bestLayer = (run, point) => ringLayer(run.best && isNumber(run.valueOf(run.best)) ? [point(run.best)] : []);
 const dominates = (a, b) => a.every((value, i) => value <= b[i]) && a.some((value, i) => value < b[i]);
-const metricOf = (run, trial, name) => name === run.data.metric ? trial.value : trial.metrics[name];
+const lastOf = (run, trial, name) => name === run.data.metric ? trial.value : trial.metrics[name];
+// The value that counts: the last one, or the best one of an objective if the reader has chosen that.
+const metricOf = (run, trial, name) => (run.isBest ? trial.bests[name] : undefined) ?? lastOf(run, trial, name);
 function objectivesOf(run) {
   const names = Object.keys(run.data.objectives);
-  return { names, complete: () => run.trials.filter((trial) => kindOf(trial) !== "failed" && names.every((name) => isNumber(metricOf(run, trial, name)))),
-    scoresOf: (trial) => names.map((name) => (run.data.objectives[name] === "max" ? -1 : 1) * metricOf(run, trial, name)) };
+  return { names, complete: () => run.trials.filter((trial) => kindOf(trial) !== "failed" && names.every((name) => isNumber(lastOf(run, trial, name)))),
+    scoresOf: (trial) => names.map((name) => (run.data.objectives[name] === "max" ? -1 : 1) * lastOf(run, trial, name)) };
 }
 // The trials that no other one beats in all objectives. Equal ones are on the front together.
 function frontOf(run) {
@@ -146,20 +161,4 @@ function frontOf(run) {
     best = [...best.filter((other) => !dominates(scores.get(trial), scores.get(other))), trial];
   }
   return { trials, scores, best };
-}
-function workers(run) {
-  const spans = run.trials.flatMap((trial) => run.spans(trial).map(([begin, end]) => ({ trial, begin: Math.max(0, begin), end: Math.max(0, begin, end) })));
-  spans.sort((a, b) => a.begin - b.begin || a.end - b.end);
-  const free = [];  // by worker, since when it is free
-  for (const span of spans) {
-    let worker = free.findIndex((since) => since <= span.begin);
-    if (worker < 0) worker = free.length;
-    free[worker] = span.end;
-    span.worker = worker;
-  }
-  return spans;
-}
-function gainOver(run, best, first) {
-  if (!first || first === best) return run.aimed.length > 1 ? ", the first one" : "";
-  return `, from ${number(first.value, 4)} in the first trial`;
 }

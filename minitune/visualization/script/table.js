@@ -25,23 +25,20 @@ function sortHeads(columns, by, isDown, onSort) {
 const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
 // As in `minitune ls`: how a trial has ended is there once it has, and its cell is empty if that says no more than its status.
 const endOf = (trial) => ["running", "pending"].includes(kindOf(trial)) ? undefined : trial.ended;
-const totalTimeOf = (run, trial) => trial.since_s !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted_s : undefined;
 
 // The columns of the table. The facts of one trial are the same, but for its parameters.
 function columnsOf(run) {
-  const isNarrow = innerWidth < 600;  // a phone shows few columns: the parameters say more than how a trial has ended
   const data = run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
   const metrics = data.metrics.filter((name) => name !== data.metric);
   const params = data.params.map((name) => ({ ...of(name, (trial) => trial.params[name]), also: [`config/${name}`], isParam: true }));
   return [
-    of("trial", (trial) => trial.number), ...(data.metric ? [{ ...of(data.metric, (trial) => trial.value), told: (trial) => trial.value ?? trial.odd }] : []),
-    ...metrics.filter((name) => name in data.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
-    ...(isNarrow ? params : []),
+    of("trial", (trial) => trial.number), ...(data.metric ? [{ ...of(data.metric, (trial) => metricOf(run, trial, data.metric)), told: (trial) => metricOf(run, trial, data.metric) ?? trial.odd }] : []),
+    ...metrics.filter((name) => name in data.objectives).map((name) => of(name, (trial) => metricOf(run, trial, name))),
     of("status", kindOf), of("repeats", (trial) => trial.repeats), { ...of("ended", endOf), told: (trial) => endOf(trial) === kindOf(trial) ? undefined : endOf(trial) },
     ...metrics.filter((name) => !(name in data.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
-    ...(isNarrow ? [] : params),
-    { ...of("iter", iterationOf), also: ["training_iteration"] }, { ...of("total time (s)", (trial) => totalTimeOf(run, trial)), also: ["total time", "time_total_s"] },
-    ...(data.is_live ? [{ also: ["last report"], ...of("last report (s ago)", (trial) => { const quiet = run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); }) }] : []),
+    ...params,
+    { ...of("iter", iterationOf), also: ["training_iteration"] }, { ...of("total time (s)", (trial) => trial.curve.length ? trial.total_s : undefined), also: ["total time", "time_total_s"] },
+    ...(data.is_live ? [{ ...of("last report", (trial) => kindOf(trial) === "running" ? trial.reported_s : undefined), told: (trial) => kindOf(trial) === "running" && trial.reported_s ? new Date(trial.reported_s * 1000).toLocaleTimeString() : undefined }] : []),
     of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`, true),
     of("cutoff", (trial) => trial.facts.cutoff, true),
     of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -91,7 +88,7 @@ class TrialTable {
     const by = all.find((column) => column.name === (this.sort ?? run.metricShown));
     const isDown = this.sort === null ? run.signShown < 0 : this.isDown;
     this.found = run.trials.filter((trial) => run.isChosen(trial));
-    const place = new Map((this.sort === null && run.metricShown === run.data.metric && run.data.order || []).map((number, index) => [number, index]));
+    const place = new Map((this.sort === null && !run.isBest && run.metricShown === run.data.metric && run.data.order || []).map((number, index) => [number, index]));
     if (place.size) this.found = sortedBy(this.found, (trial) => place.get(trial.number), false);
     else if (by) this.found = sortedBy(this.found, by.get, isDown);
     this.count.textContent = `${this.found.length} of ${run.trials.length} trials`;
@@ -100,14 +97,6 @@ class TrialTable {
     this.paint();
     const line = focused && this.lines.find((one) => one.trial.number === focused.number);
     if (line) line.focus({ preventScroll: true });
-  }
-  // The time goes on: the cells that show it change, and nothing else.
-  tick() {
-    const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(total time|last report)/.test(column.name));
-    for (const line of this.lines) {
-      if (line.trial.since_s === null) continue;
-      for (const [column, index] of running) tell(line.cells[index], cellText(column, line.trial));
-    }
   }
   showAll(isWhole) { this.isWhole = isWhole; this.paint(); }
   paint() {

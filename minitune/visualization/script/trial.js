@@ -28,25 +28,21 @@ async function openTrial(run, trial) {
   details = details || {};
   const charts = el("div.panels", {});
   const scrolled = dialog.scrollTop;
-  const scrolls = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
   const told = columnsOf(run).filter(({ name, isParam }) => !isParam && !["trial", "error", details.error ? "why" : ""].includes(name));
   const facts = { ...Object.fromEntries(told.map((column) => [column.name, cellText(column, trial)])), repeats: trial.repeats,
     cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, attempt: details.attempt > 1 ? details.attempt : "", seed: details.seed, directory: details.directory };
-  const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
-  const turn = (label, step, title) => pushButton(label, () => openTrial(run, near(step)), { title, disabled: !near(step) });
   const config = details.config || trial.params;
   dialog.replaceChildren(
-    el("header", {}, el("h2", {}, `Trial ${trial.number}`), turn("‹", -1, "the one before in the table"), turn("›", 1, "the next one in the table"), pushButton("close", () => dialog.close())),
+    el("header", {}, el("h2", {}, `Trial ${trial.number}`), pushButton("close", () => dialog.close())),
     definitions(facts), charts,
-    el("h3", {}, "Configuration"), copies(config), el("pre", { id: "config" }, python(config)),
+    el("h3", {}, "Configuration"), copyOf(config), el("pre", { id: "config" }, python(config)),
     ...(details.error ? [el("h3", {}, "Error"), el("pre", { id: "error" }, details.error)] : []),
     ...(details.decisions && details.decisions.length ? [el("h3", {}, "Decisions"), el("ul.decisions", {}, ...details.decisions.map((one) => el("li", {}, one)))] : []),
     ...(details.checkpoints && details.checkpoints.length ? [el("h3", {}, "Checkpoints"), ...details.checkpoints.map((one) => el("div", {}, el("div.quiet", {}, `after iteration ${text(one.iteration)}, ${one.bytes.toLocaleString()} bytes`), withCopy(one.path)))] : []),
     ...(details.output ? [el("h3", {}, "The end of its output"), el("pre", { id: "output" }, details.output)] : []));
   dialog.scrollTop = scrolled;
-  for (const [id, top] of scrolls) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
   // A small plot of each metric. That of the objective comes first.
-  const kind = kindOf(trial), names = [...new Set([run.data.metric, ...Object.keys(trial.others ? trial.others.values : {})])];
+  const kind = kindOf(trial), names = [...new Set([run.data.metric, ...Object.keys(trial.courses.values)])];
   const shown = names.map((name) => [name, curveOf(run, trial, name)]).filter(([, values]) => values.length > 1);
   const hosts = shown.map(([name]) => { const host = charts.appendChild(el("div.plot", {})); host.dataset.metric = name; return host; });
   shown.forEach(([name, values], index) => {  // once all are there, since a plot is as wide as what it stands in

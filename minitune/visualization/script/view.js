@@ -7,10 +7,7 @@ function configTable(params) {
   if (!names.length) return null;
   return el("dl.facts.config", {}, ...names.map((name) => el("div", {}, el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80)))));
 }
-function copies(config) {
-  const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2) };
-  return el("div.controls.copies", {}, el("span.quiet", {}, "copy as"), ...Object.entries(forms).map(([name, value]) => copied(value, name)));
-}
+const copyOf = (config) => el("div.controls.copies", {}, copied(python(config), "copy as Python"));
 // The trials of a run by state: ended ones full, running ones light, the others empty.
 function progressBar(counts, label) {
   const bar = el("div.bar", { role: "img", ariaLabel: label });
@@ -30,7 +27,7 @@ class RunView {
     this.cards = plotsOf(run, open, this.redraw, only);
     if (only) {
       // Not in the card, which is hidden while a metric has too few values.
-      const isOfMetric = ["history", "curves", "contour", "slice", "parallel", "edf"].includes(only.view);
+      const isOfMetric = ["history", "curves", "contour", "slice", "parallel"].includes(only.view);
       host.append(isOfMetric ? el("div.controls", {}, new MetricChoice(run, () => {}).root) : "", el("div.cards.alone", {}, ...this.cards.map((card) => card.root)));
       return;
     }
@@ -41,36 +38,38 @@ class RunView {
     this.table = new TrialTable(run, open, this.isAlone);
     this.table.root.id = "trials";
     this.table.onSelect = () => { for (const card of this.cards) card.mark(); };
-    for (const card of this.cards) if (card.root.dataset.view === "parallel") card.onRange = (name, words) => this.narrow(name, words);
-    this.links = el("span.links", {});
+    const limit = (ranges) => { run.setRanges(ranges); this.redraw(); if (this.isAlone) this.remember(true); };
+    for (const card of this.cards) card.onRange = limit;
     if (this.isAlone) this.metric = new MetricChoice(run, this.redraw);
-    this.row = el("nav.sections", {}, this.links, this.isAlone ? this.metric.root : null, this.table.input, this.table.count);
+    this.row = el("div.selection", {}, this.isAlone ? this.metric.root : null, this.table.input, this.table.count);
     host.append(...(this.isAlone ? [this.row, this.table.problem] : []), el("div.cards", {}, this.overview, this.errors, ...this.cards.map((card) => card.root), this.table.root));
     this.describe();
     if (!this.isAlone) return;
     trialShown = (isStep) => this.remember(isStep);
-    addEventListener("popstate", () => this.recall());
-    if (location.hash.length > 1) this.recall();
+    addEventListener("keydown", (event) => { if (event.key === "Escape" && !opened && run.ranges.length) limit([]); });
+    // What is typed in one go is one step.
+    let isTyping = false;
+    this.table.input.addEventListener("input", () => { this.remember(!isTyping); isTyping = true; });
+    this.table.input.addEventListener("change", () => { isTyping = false; });
+    addEventListener("popstate", (event) => this.recall(event.state));
+    if (history.state || location.hash.length > 1) this.recall(history.state);
   }
-  // Adds conditions to the filter, in place of the range of the same name.
-  narrow(name, words) {
-    const input = this.table.input, safe = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-    const rest = input.value.replace(new RegExp(`(^|\\s)(and\\s+)?${safe} [<>!]?= ("[^"]*"|\\S+)`, "g"), "");
-    input.value = `${rest} ${words}`.trim();
-    this.table.select();
-  }
-  // The address holds the open trial.
+  // What Back undoes: the filter, the ranges, and the open trial, which alone is in the address.
   remember(isStep) {
     if (this.isRecalling) return;
+    const state = { words: this.table.input.value, ranges: this.run.ranges };
     const address = `${location.pathname}${location.search}${opened ? `#trial=${opened.trial.number}` : ""}`;
-    if (address === `${location.pathname}${location.search}${location.hash}`) return;
     try {
-      if (isStep) history.pushState(null, "", address); else history.replaceState(null, "", address);
+      if (isStep) history.pushState(state, "", address); else history.replaceState(state, "", address);
     } catch {}  // in a notebook's frame, the page has no address of its own
   }
-  recall() {
+  recall(state) {
+    const { words, ranges } = state || { words: "", ranges: [] };
     const [, given] = /^#trial=(\d+)$/.exec(location.hash) || [], trial = given && this.run.byNumber.get(Number(given));
     this.isRecalling = true;
+    this.table.input.value = words;
+    this.run.setRanges(ranges);
+    this.table.select();
     if (trial) openTrial(this.run, trial); else if (dialog.open) dialog.close();
     this.isRecalling = false;
   }
@@ -96,17 +95,12 @@ class RunView {
       trainable: data.trainable, begun: date(data.begun_s), duration: data.is_live ? "" : seconds(data.worked_s), seed: data.seed, directory: data.path }))]);
     this.describeErrors();
     if (this.metric) this.metric.fill();
-    const groups = [["Overview", this.overview], ["Curves", this.first("history", "curves")], ["Parameters", this.first("importances", "contour", "slice", "parallel")],
-      ["Trials", this.table.root], [`Errors (${counts.failed})`, counts.failed ? this.errors : null]].filter(([, root]) => root);
-    put(this.links, groups.map(([name]) => name).join(), () => groups.map(([name, root]) => pushButton(name, () => root.scrollIntoView())));
     this.tick();
   }
-  first(...views) { const card = this.cards.find((one) => views.includes(one.root.dataset.view) && !one.root.hidden); return card && card.root; }
   describeBest(best) {
     const run = this.run, data = run.data;
-    const [first] = run.aimed;
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, first && first.value, data.best_finished, data.remark, data.confirmed, run.aimed.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, data.best_finished, data.remark, data.confirmed]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.is_live ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p.quiet", {}, why)];
@@ -122,10 +116,10 @@ class RunView {
       const aim = data.mode === "max" ? "largest" : "smallest";
       return [el("div.name", {}, `Best ${cut(data.metric, 48)}`, el("span.quiet", {}, ` (${aim})`)),
         el("div.value", { title: String(aimed) }, number(aimed, 4)),
-        el("p.gain", {}, trialButton(run, best), el("span", { className: kindOf(best) === "failed" ? "failed" : "" }, ` ${best.ended}`), gainOver(run, best, first)),
+        el("p.gain", {}, trialButton(run, best), el("span", { className: kindOf(best) === "failed" ? "failed" : "" }, ` ${best.ended}`)),
         data.best_finished ? el("p.gain", {}, "The best that has not failed: ", trialButton(run, run.byNumber.get(data.best_finished.trial)), ` ${data.best_finished.text}`) : null,
         data.remark ? el("p.note", {}, `${data.remark}.`) : null,
-        configTable(best.params), data.best_config ? copies(data.best_config) : null];
+        configTable(best.params), data.best_config ? copyOf(data.best_config) : null];
     });
   }
   describeErrors() {
@@ -142,7 +136,6 @@ class RunView {
     if (!this.time) return;
     const left = data.rest_s === null ? "" : ` · about ${clockText(Math.max(1, data.rest_s))} to go`;
     tell(this.time, data.is_live ? `${clockText(data.worked_s)}${left}` : seconds(data.worked_s));
-    if (data.is_live) this.table.tick();
   }
   update() {
     if (!this.only) { this.describe(); this.table.refresh(); }
@@ -173,7 +166,6 @@ function sideBySide(runs, host, only) {
     card.select("by", own, "by", BY);
     const log = card.check("log", own, "isLog");
   }
-  if (!only || only.view === "edf") addEdf(runs, add);
   if (only) { host.append(el("div.cards.alone", {}, ...made.map((card) => card.root))); return; }
   // The same rows and texts as those of `minitune ls A B`.
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.data.compared)))].filter((name) => runs.some((run) => run.data.compared[name]));

@@ -141,13 +141,13 @@ def test_an_update_leaves_the_open_trial_where_the_reader_is(chromium: Browser) 
         while not (run_path() / "journal").exists() or b'"result"' not in (run_path() / "journal").read_bytes():
             run.join(0.01)
         with served(run_path()) as server:
-            page = chromium.open(server.address)
+            page = chromium.open(server.address, height=400)
             page.click("tbody tr")
             page.wait_for("document.querySelector('#config') !== null")
-            page.run("document.querySelector('#config').scrollTop = 200")
+            page.run("dialog.scrollTop = 100")
             steps.may_go_on.release()
             page.wait_for("document.querySelector('dialog .facts').textContent.includes('loss2')")
-            assert page.run("document.querySelector('#config').scrollTop") == 200
+            assert page.run("dialog.scrollTop") == 100
             assert page.errors == []
     finally:
         for _ in range(3):
