@@ -418,7 +418,7 @@ def test_a_program_that_takes_too_long_shows_its_own_last_lines(run, bound_s):
 
     assert status == 3
     _, _, last = out.partition("last lines of its output:\n")
-    assert last.startswith("report v=1\nhere it hangs\nResults:")
+    assert last.startswith("report v=1\nhere it hangs\n")
 
 
 def test_a_stop_of_the_scheduler_ends_the_program(run):
