@@ -297,30 +297,23 @@ def _tell_begin(run: Story, trial: Trial, start: StartPoint) -> None:
         what += f": {trial.error.summary()}"
     echo(f"trial {titled(trial)} of {run.path}: {what}")
     echo(f"  config  {short_repr(trial.config)}")
-    where = "from scratch"
-    if start.path is not None:
-        where = f"at {start.path}"
-    echo(f"  start   {where}, seed {trial.seed}")
-    sys.stdout.flush()
+    echo(f"  start   {start.path or 'from scratch'}, seed {trial.seed}", flush=True)
 
 
 def _tell_end(trial: Trial, start: StartPoint, again: _Rerun) -> int:
-    """Print how the trial has ended, and whether it did so before. Return the exit status."""
+    """Print how the trial has ended, now and before. Return the exit status."""
     import bdb
 
     reports = counted(again.reports, "report")
     if isinstance(again.error, bdb.BdbQuit) or _is_ctrl_c(again.error):
         echo(f"quit after {reports}")
         return EXIT_INTERRUPTED
-    reports_before = trial.progress.num_reports - start.progress.num_reports
-    had_failed = trial.status == ERROR
-    has_failed = again.error is not None
-    told = "as before"
-    if (has_failed, again.reports) != (had_failed, reports_before):
-        told = f"not as before: {'failed' if had_failed else 'ended'} after {counted(reports_before, 'report')}"
-    hint = "; --pdb opens the debugger there" if has_failed and not again.opens_debugger else ""
-    echo(f"{'failed' if has_failed else 'ended'} after {reports}, {told}{hint}")
-    return EXIT_TRIALS_FAILED if has_failed else 0
+    before = counted(trial.progress.num_reports - start.progress.num_reports, "report")
+    had_failed = "failed" if trial.status == ERROR else "ended"
+    has_failed = "ended" if again.error is None else "failed"
+    hint = "" if again.error is None or again.opens_debugger else "; --pdb opens the debugger there"
+    echo(f"{has_failed} after {reports}; before: {had_failed} after {before}{hint}")
+    return 0 if again.error is None else EXIT_TRIALS_FAILED
 
 
 # -- resume ------------------------------------------------------------------------------------------------------------

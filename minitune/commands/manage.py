@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import sys
-import time
 
 from minitune.base.text import counted, echo, one_line
 from minitune.commands import Commands, set_command
@@ -24,14 +23,11 @@ from minitune.commands.selecting import (
 from minitune.error import RunLockedError, TuneError
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import RunLock, check_trusted, driver_pid
-from minitune.record.reading import RunFollower, recorded_directories
+from minitune.record.reading import recorded_directories
 from minitune.record.standing import read_standing
 from minitune.record.stop_requests import ask_to_stop, is_heard
-from minitune.view.rows import ended, titled
+from minitune.view.rows import titled
 
-_LOOK_S = 0.02
-_ANSWER_S = 5.0
-"""So long `stop` waits for the end of a trial."""
 _NAMES_SHOWN = 5
 
 
@@ -79,10 +75,8 @@ def stop(options: argparse.Namespace) -> int:
 
 
 def _stop_trial(path: str, wanted: str, pid: int) -> int:
-    """Stop one trial of a live run. Blocks until that is on record, or for a few seconds."""
-    follower = RunFollower(path)
-    follower.read_new()
-    trial = find_trial(follower.run.trials, wanted)
+    """Ask a live run to stop one trial."""
+    trial = find_trial(read_standing(path)[0].trials, wanted)
     if trial.is_finished():
         raise NotFoundError(f"trial {titled(trial)} does not go on: it is {trial.state}")
     run = RunDirectory(path)
@@ -92,14 +86,7 @@ def _stop_trial(path: str, wanted: str, pid: int) -> int:
             f"ends just now; `minitune stop {shlex.quote(path)}` ends the run"
         )
     ask_to_stop(run, trial.trial_id, pid)
-    until_s = time.monotonic() + _ANSWER_S
-    while not trial.is_finished():
-        if time.monotonic() >= until_s:
-            note(f"trial {titled(trial)} is asked to stop, and will when code of the user's in its driver comes back")
-            return 0
-        time.sleep(_LOOK_S)
-        follower.read_new()
-    echo(f"trial {titled(trial)}: {ended(trial)}; the run goes on")
+    echo(f"trial {titled(trial)} is asked to stop; the run goes on")
     return 0
 
 
@@ -143,7 +130,4 @@ def _agrees(paths: list[str]) -> bool:
     if not sys.stdin.isatty():
         raise ValueError("there is no terminal to ask on: pass --yes to remove without a question")
     echo(*paths, f"Remove {counted(len(paths), 'run')}? [y/N] ", sep="\n", end="", flush=True)
-    answer = sys.stdin.readline()
-    if not answer.endswith("\n"):  # Ctrl-D: the cursor stays behind the question
-        echo()
-    return answer.strip().lower() in ("y", "yes")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -31,7 +31,7 @@ from minitune.experiment.goal import SCOPES, Goal, why_no_best
 from minitune.experiment.trial import Trial
 from minitune.record.decisions import Decisions
 from minitune.record.layout import LAST
-from minitune.record.standing import FINISHED_RUN, Standing, read_standing
+from minitune.record.standing import Standing, read_standing
 from minitune.record.story import Story
 from minitune.result import flatten
 from minitune.trainable.command_line import argument_of
@@ -234,15 +234,9 @@ def _best_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Why this trial is the best one, and what is to be expected of it."""
     begun = facts["total_trials"] - facts["counts"]["pending"]
     scope = f", scope {facts['scope']}" if facts["scope"] else ""
-    chosen = f"{facts['mode']} of {facts['metric']}{scope}, of {counted(begun, 'trial')}"
-    if facts["state"] != FINISHED_RUN:
-        chosen += f" so far (the run {Standing(facts['state'], '').said})"
-    waiting = facts["counts"]["not_started"]
-    if waiting:
-        chosen += f", {waiting} of which were not started"
     return {
         "value": facts["text"],
-        "chosen by": chosen,
+        "chosen by": f"{facts['mode']} of {facts['metric']}{scope}, of {counted(begun, 'trial')}",
         "confirmed": [f"trial {each['trial']}: {number_text(each['mean'])}" for each in facts["confirmed"]],
         "expected": facts["expected"] and facts["expected"]["text"],
     }

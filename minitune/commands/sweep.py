@@ -252,28 +252,22 @@ def _kind(given: Any, key: str) -> str:
     """The distribution of a parameter, which may follow from its other keys."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{key} must be a mapping, such as {{value: 3}}, but got {shown(given)}")
-    # An unknown distribution has unknown keys, too. Its name says more.
-    kind = given.get("distribution")
+    kind = "uniform"
     if "distribution" in given:
+        kind = given["distribution"]
         _one_of(f"{key}.distribution", kind, _KEYS_OF)
-    _check_keys(given, key, ("distribution", "value", "values", *_RANGE))
-    if kind is None:
-        kind = "uniform"
-        if "value" in given:
-            kind = "constant"
-        elif "values" in given:
-            kind = "categorical"
-        elif all(is_whole(given.get(name)) for name in _RANGE):  # as there
-            kind = "int_uniform"
-    needed = _KEYS_OF[kind]
+    elif "value" in given:
+        kind = "constant"
+    elif "values" in given:
+        kind = "categorical"
+    elif all(is_whole(given.get(name)) for name in _RANGE):  # as there
+        kind = "int_uniform"
     # A key of another distribution was meant to do something. If it were ignored, another space would be searched.
-    for name in given:
-        if name not in (*needed, "distribution"):
-            raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
-    for name in needed:
+    _check_keys(given, key, ("distribution", *_KEYS_OF[kind]))
+    for name in _KEYS_OF[kind]:
         if name not in given:
             raise ValueError(f"{key}: distribution {kind} needs {name}")
-    return str(kind)
+    return kind
 
 
 def _plain(value: Any, key: str) -> Any:

@@ -45,7 +45,7 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune, storage
         "iteration 2: loss=2",
     ]
     assert out.splitlines()[0].endswith("/run: failed after 2 reports: ZeroDivisionError: nothing left")
-    assert out.endswith("failed after 2 reports, as before; --pdb opens the debugger there\n")
+    assert out.endswith("failed after 2 reports; before: failed after 2 reports; --pdb opens the debugger there\n")
     assert err.startswith("Traceback")
     assert "minitune/trainable" not in err
     assert files_below(storage) == before
@@ -55,7 +55,7 @@ def test_a_trial_that_ended_well_does_again(minitune):
     status, out, _ = minitune("rerun", "run", "1")
 
     assert status == 0
-    assert out.endswith("ended after 3 reports, as before\n")
+    assert out.endswith("ended after 3 reports; before: ended after 3 reports\n")
 
 
 def draws(config):
@@ -72,7 +72,7 @@ def test_the_attempt_that_failed_is_run_again(minitune, tmp_path):
 
     (tmp_path / "mark").touch()
     status, out, _ = minitune("rerun", run.experiment_path)
-    assert (status, out.splitlines()[-1]) == (0, "ended after 1 report, not as before: failed after 1 report")
+    assert (status, out.splitlines()[-1]) == (0, "ended after 1 report; before: failed after 1 report")
 
 
 def test_a_trial_that_fails_only_this_time_says_so(minitune, tmp_path):
@@ -80,7 +80,7 @@ def test_a_trial_that_fails_only_this_time_says_so(minitune, tmp_path):
     run = fit(draws, {"mark": str(tmp_path / "mark")}, storage_path=tmp_path)
     (tmp_path / "mark").unlink()
     status, out, _ = minitune("rerun", run.experiment_path)
-    last = "failed after 1 report, not as before: ended after 1 report; --pdb opens the debugger there"
+    last = "failed after 1 report; before: ended after 1 report; --pdb opens the debugger there"
     assert (status, out.splitlines()[-1]) == (3, last)
 
 
@@ -160,9 +160,10 @@ def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(minitune, t
 
     status, out, _ = minitune("rerun", grid.experiment_path, "0")
     assert status == 0
-    assert f"start   at {grid[1].path}" in out
+    assert f"start   {grid[1].path}" in out
     assert out.splitlines()[-2] == f"iteration 6: height={grid[0].metrics['height']:g}"
-    assert out.splitlines()[-1].endswith(", as before")
+    now, before = out.splitlines()[-1].split("; before: ")
+    assert now == before
 
 
 def needs_values(config, values):
@@ -323,7 +324,7 @@ def test_the_debugger_has_the_terminal(script, bound_s):
         recorded = ExperimentAnalysis(script.storage / "bad").trials[1].last_result["hidden"]
         terminal.expect(str(recorded))  # drawn from the trial's own seed
         terminal.type("q")
-        terminal.expect("failed after 1 report, as before")
+        terminal.expect("failed after 1 report; before: failed after 1 report")
         assert terminal.wait() == 3
     finally:
         terminal.close()
@@ -524,7 +525,7 @@ def test_the_debugger_opens_where_the_code_of_the_user_has_failed(minitune, monk
         trace = trace.tb_next
     assert trace.tb_frame.f_code.co_name == "train"
     assert out.index("iteration 2: ") < out.index("the debugger has stopped where the trial failed: `up` and `down` ")
-    assert out.endswith("failed after 2 reports, as before\n"), "no hint of what was used"
+    assert out.endswith("failed after 2 reports; before: failed after 2 reports\n"), "no hint of what was used"
     assert err.startswith("Traceback")
 
 

@@ -273,7 +273,7 @@ HUGE = "1" + "0" * 30
         (of_x("min: 0, max: 9", head=GRID), "parameters.x: method grid needs values, but got distribution int_uniform"),
         (f"{BASE}parameters: {{x: 3}}", "parameters.x must be a mapping, such as {value: 3}, but got 3"),
         (of_x("min: 1"), "parameters.x: distribution uniform needs max"),
-        (of_x("value: 1, max: 2"), "distribution constant takes value, but got max"),
+        (of_x("value: 1, max: 2"), "does not have the key 'max' of parameters.x; it has distribution, value"),
         (of_x("min: 0, max: much"), "parameters.x.max must be a number"),
         (of_x("min: 0.5, max: 1e400"), "parameters.x.max must be a finite number"),
         (of_x("min: 3, max: 1"), "parameters.x: min must be at most max, but got 3 and 1"),
