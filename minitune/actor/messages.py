@@ -2,10 +2,10 @@
 
 Calls go in strict turns: one call, one answer, and `n` grows by one. A comment above the messages draws them.
 
-A message is a tuple: first its number, last its payload. It travels as a frame: magic, version, kind, number, length of
-the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then the head and the payload. The head holds
-the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only
-when they are used, so a bad one can hurt only the process that loads it.
+A message is a tuple: first its number, last its payload. It travels as a frame: magic, kind, number, length of the head
+(32 bit), length of head and payload (64 bit), then the head and the payload. The head holds the fields in between,
+packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only when they are used, so
+a bad one can hurt only the process that loads it.
 
 Limits in `_S` are seconds of the monotonic clock. They were chosen, not measured: shorter ones end what a busy machine
 only delays, with longer ones people wait.
@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import marshal
 import struct
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -45,8 +44,6 @@ EOF_S = 0.25
 SWEEP_TICK_S = 0.005
 # Number of passes that must find nothing, where processes can be found only by their environment.
 QUIET_PASSES = 2
-# Passes for which a zygote waits for an orphan to show its marker. One that has cleared its environment never does.
-UNKNOWN_PASSES = 10
 # Seconds for a zygote to clean up and exit after its socket was closed.
 CLOSE_S = 2.0
 # Seconds between two checks that the driver lives, where the system does not report its end.
@@ -85,10 +82,7 @@ THREAD_CAPS = (
 # Keeps pyarrow, which pandas imports, from starting a thread during a preload, for a spare allocator.
 NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 _MAGIC = b"mT"
-_VERSION = 2
-_FRONT = struct.Struct("!2sBBIIQ")
-_CRC = struct.Struct("!I")
-_HEADER = struct.Struct(_FRONT.format + _CRC.format[1:])
+_HEADER = struct.Struct("!2sBIIQ")
 HEADER_BYTES = _HEADER.size
 # A frame that is no longer is sent in one piece. Not measured: more copies longer bodies, less makes two writes of one.
 ATOMIC_BYTES = 64 * 1024
@@ -339,7 +333,7 @@ class NotReset(NamedTuple):
 
 # -- frames ------------------------------------------------------------------------------------------------------------
 class ProtocolError(Exception):
-    """The bytes that arrived are not a frame of ours: wrong magic, version, checksum, length, kind or order."""
+    """The bytes that arrived are not a frame of ours: wrong magic, length, kind or order."""
 
 
 # The kinds of messages by number.
@@ -368,10 +362,7 @@ def encode(message: Message) -> list[bytes]:
             f"a message must not be longer than {MESSAGE_BYTES} bytes, but this one has {length}: "
             "write large data to a file, such as a checkpoint, and send its path"
         )
-    front = _FRONT.pack(_MAGIC, _VERSION, kind, number, len(head), length)
-    # The front is in the checksum, too: a wrong number would answer another call.
-    crc = zlib.crc32(payload, zlib.crc32(head, zlib.crc32(front)))
-    first = front + _CRC.pack(crc) + head
+    first = _HEADER.pack(_MAGIC, kind, number, len(head), length) + head
     if not payload or HEADER_BYTES + length <= ATOMIC_BYTES:
         return [first + payload]
     return [first, payload]
@@ -379,8 +370,7 @@ def encode(message: Message) -> list[bytes]:
 
 def go_on(number: int) -> bytes:
     """Return the frame of `GoOn(number)`, by far the most frequent message of a driver."""
-    front = _FRONT.pack(_MAGIC, _VERSION, _GO_ON, number, 0, 0)
-    return front + _CRC.pack(zlib.crc32(front))
+    return _HEADER.pack(_MAGIC, _GO_ON, number, 0, 0)
 
 
 class FrameReader:
@@ -410,10 +400,9 @@ class FrameReader:
         needed = HEADER_BYTES
         size = len(whole)
         while start + needed <= size:
-            magic, version, kind, number, head_bytes, length, crc = _HEADER.unpack_from(whole, start)
-            if magic != _MAGIC or version != _VERSION:
-                begins = bytes(whole[start : start + 3])
-                raise ProtocolError(f"a frame begins with {begins!r} instead of {_MAGIC + b'%c' % _VERSION!r}")
+            magic, kind, number, head_bytes, length = _HEADER.unpack_from(whole, start)
+            if magic != _MAGIC:
+                raise ProtocolError(f"a frame begins with {magic!r} instead of {_MAGIC!r}")
             # Before the body arrives: a broken length would make this process wait for gigabytes.
             if length > MESSAGE_BYTES:
                 raise ProtocolError(f"a body of {length} bytes is announced; the limit is {MESSAGE_BYTES}")
@@ -422,8 +411,6 @@ class FrameReader:
             if end > size:
                 break
             body = bytes(whole[start + HEADER_BYTES : end])
-            if zlib.crc32(body, zlib.crc32(whole[start : start + _FRONT.size])) != crc:
-                raise ProtocolError(f"a frame of {length} bytes has a wrong checksum")
             start = end
             needed = HEADER_BYTES
             if kind >= len(_MESSAGES):
@@ -434,7 +421,7 @@ class FrameReader:
                     fields = marshal.loads(body)
                     if kind < _PLACED:
                         fields = [Workplace(*fields[0]), *fields[1:]]
-                except (ValueError, TypeError, EOFError) as error:  # the checksum is right, but the contents are wrong
+                except (ValueError, TypeError, EOFError) as error:
                     raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
                 body = body[head_bytes:]
             values = (number, *fields, body)

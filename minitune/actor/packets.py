@@ -16,7 +16,6 @@ packets apart (`SOCK_SEQPACKET`)::
 from __future__ import annotations
 
 import array
-import errno
 import marshal
 import socket
 import sys
@@ -39,21 +38,11 @@ _RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 
 
 def send_packet(end: Socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
-    """Send one packet, with up to two descriptors. Never blocks.
-
-    If too many descriptors are in the socket already, it is sent without its own. BlockingIOError: the receiver has to
-    read first; another OSError: it has ended.
+    """Send one packet, with up to two descriptors. Never blocks. BlockingIOError: the receiver has to read first;
+    another OSError: it has ended.
     """
-    data = marshal.dumps(packet)
-    if descriptors:
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-        try:
-            end.sendmsg([data], rights, _FLAGS)
-            return
-        except OSError as error:
-            if error.errno != errno.ETOOMANYREFS:
-                raise
-    end.sendmsg([data], (), _FLAGS)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    end.sendmsg([marshal.dumps(packet)], rights, _FLAGS)
 
 
 class Outbox:

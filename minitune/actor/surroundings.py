@@ -1,7 +1,7 @@
 """The surroundings of user code in a worker: saved at the start, set for an actor, restored for the next one.
 
-They are directory, output files, environment, and what else user code may change: signal handlers, limits, the file
-mode mask, paths, warnings, logging.
+They are directory, output files, environment, and what else user code may change: signal handlers, paths, warnings,
+logging. Limits and the mask of file modes stay: the next trial has the same function, which sets them again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 from minitune.actor.messages import HIGH_DESCRIPTOR, Workplace
 from minitune.base.files import working_directory
 
-_LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _STREAMS = {1: "stdout", 2: "stderr"}
 _SIGNALS = range(1, signal.NSIG)
 
@@ -125,9 +124,7 @@ class Surroundings:
     def __init__(self) -> None:
         self._directory = working_directory()
         self._environment = os.environ.copy()
-        self._umask = _read_umask()
         self._signals = _Signals()
-        self._limits = _read_limits()
         self._path = list(sys.path)
         self._argv = list(sys.argv)
         self._warnings = list(warnings.filters)
@@ -146,7 +143,6 @@ class Surroundings:
     def restore(self, next_workplace: Workplace) -> None:
         """Restore everything that user code may have changed, except what the next workplace sets anyway."""
         self._signals.restore()
-        os.umask(self._umask)
         for descriptor, path in ((1, next_workplace.stdout), (2, next_workplace.stderr)):
             if path is None and descriptor in self._outputs:
                 _flush(descriptor)
@@ -155,7 +151,6 @@ class Surroundings:
         sys.stdout = sys.__stdout__
         sys.stderr = sys.__stderr__
         sys.stdin = sys.__stdin__
-        _restore_limits(self._limits)
         sys.path[:] = self._path
         sys.argv[:] = self._argv
         warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
@@ -223,22 +218,6 @@ def _renew_stream(descriptor: int) -> None:
         stream = open(descriptor, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115 - stays open
         setattr(sys, f"__{name}__", stream)
     setattr(sys, name, stream)
-
-
-def _read_umask() -> int:
-    umask = os.umask(0o77)
-    os.umask(umask)
-    return umask
-
-
-def _read_limits() -> dict[int, tuple[int, int]]:
-    return {number: resource.getrlimit(number) for number in _LIMITS}
-
-
-def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
-    for number, limits in saved.items():
-        if resource.getrlimit(number) != limits:
-            resource.setrlimit(number, limits)
 
 
 def _read_logging() -> tuple[list[Any], int, int]:

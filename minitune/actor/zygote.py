@@ -42,7 +42,6 @@ from minitune.actor.messages import (
     NO_THREADS,
     SWEEP_TICK_S,
     THREAD_CAPS,
-    UNKNOWN_PASSES,
 )
 from minitune.actor.packets import PACKET_BYTES, Outbox, receive_packet
 from minitune.actor.sockets import Socket
@@ -71,7 +70,6 @@ class _Child:
     Attributes:
         exit_code: None until it is reaped; from then on its number may belong to another process.
         sweep_until: When its sweep gives up, by `time.monotonic`.
-        unknown_passes: How many passes have waited for an unknown process to show its marker.
         hunt: What the passes have killed so far; None until one has found something.
     """
 
@@ -84,7 +82,6 @@ class _Child:
         self.cpu_s = 0.0
         self.ended_s = 0.0
         self.sweep_until = 0.0
-        self.unknown_passes = 0
         self.hunt: process_tree.Hunt | None = None
 
 
@@ -267,7 +264,7 @@ class Zygote:
     def _sweep(self, child: _Child) -> None:
         """One pass over the tree of a worker. The last one finds nothing alive, or the time is over."""
         is_alive = child.exit_code is None
-        orphans, unknown = self._orphans(child)
+        orphans = self._orphans(child)
         if is_alive:
             orphans.append(child.pid)
         left = 0
@@ -276,29 +273,21 @@ class Zygote:
             left = child.hunt.strike(orphans)
         if is_alive:  # a process of its group may have been forked after the search
             process_tree.kill_group(child.pid, signal.SIGKILL)
-        # The unknown process may be a daemon of this worker that is about to show its marker.
-        elif left == 0 and unknown and child.unknown_passes < UNKNOWN_PASSES:
-            child.unknown_passes += 1
         elif left == 0:
             self._forget(child, survivors=False)
             return
         if time.monotonic() > child.sweep_until:
             self._forget(child, survivors=left + is_alive > 0)
 
-    def _orphans(self, child: _Child) -> tuple[list[int], bool]:
-        """Our children that are orphans of this worker, and whether another child hides its worker."""
+    def _orphans(self, child: _Child) -> list[int]:
+        """Our children that are orphans of this worker.
+
+        One without an environment, such as one that starts another program now, is killed at the end of the run.
+        """
         # They are our children. So none of these numbers can belong to another process before `_reap` has seen its end.
-        orphans = []
-        unknown = False
-        for pid in processes.children(self._pid, has_one_thread=True):
-            if pid in self._by_pid:
-                continue
-            shown = processes.environment(pid)
-            if processes.session(pid) == child.pid or child.marker.encode() in shown:
-                orphans.append(pid)
-            elif not shown and processes.life(pid):
-                unknown = True
-        return orphans, unknown
+        marker = child.marker.encode()
+        others = (pid for pid in processes.children(self._pid, has_one_thread=True) if pid not in self._by_pid)
+        return [pid for pid in others if processes.session(pid) == child.pid or marker in processes.environment(pid)]
 
     def _forget(self, child: _Child, survivors: bool) -> None:
         """Tell the driver that a worker's tree is dead, or that it cannot be killed. One that cannot be killed stays in
@@ -318,7 +307,7 @@ class Zygote:
             pids = processes.children(self._pid, has_one_thread=True)
             if self._keep_descendants:
                 alive = list(self._by_pid.values())
-                pids = [pid for child in alive for pid in (child.pid, *self._orphans(child)[0])]
+                pids = [pid for child in alive for pid in (child.pid, *self._orphans(child))]
             if not pids:
                 break
             hunt.strike(pids)

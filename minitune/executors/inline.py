@@ -110,9 +110,6 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._stop_deadline_s = math.inf
         self._origin = Origin()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("an executor belongs to the process that made it; make another one in this process")
-
     # -- actors --------------------------------------------------------------------------------------------------
 
     def start(self, spec: ActorSpec) -> None:

@@ -310,7 +310,6 @@ class Ledger:
         required = request.required_resources
         lacks = [
             f"{name}: {amount_text(name, amount)} requested, {amount_text(name, totals.get(name, 0))} in total"
-            f"{_meant(name, totals)}"
             for name, amount in required.items()
             if amount > totals.get(name, 0)
         ]
@@ -371,16 +370,6 @@ class Ledger:
         for want, devices in zip(demand.gpus, placement, strict=True):
             for device in devices:
                 gpus[device] += sign * min(want, UNIT)
-
-
-def _meant(name: str, totals: Mapping[str, float]) -> str:
-    from difflib import get_close_matches
-
-    if name in totals or name in (CPU, GPU):
-        return ""
-    for close in get_close_matches(name.upper(), (CPU, GPU), 1):
-        return f"; did you mean {close!r}?"
-    return ""
 
 
 def to_units(amount: float, total_units: int) -> int:

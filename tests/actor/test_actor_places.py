@@ -106,18 +106,12 @@ def test_a_dirty_worker_is_handed_on_clean(driver, tmp_path):
 
 
 def _look_around():
-    import resource
-
-    umask = os.umask(0)
-    os.umask(umask)
     return {
         "is at home": os.path.exists("out"),
         "environment": {name: value for name, value in os.environ.items() if name not in ("MINITUNE_TRIAL", "PWD")},
-        "umask": umask,
         "handlers": {number: str(signal.getsignal(number))[:24] for number in signal.valid_signals()},
         "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         "timer": signal.getitimer(signal.ITIMER_REAL),
-        "limit": resource.getrlimit(resource.RLIMIT_NOFILE),
         "logging": (len(logging.root.handlers), logging.root.level, logging.root.manager.disable),
         "warnings": len(warnings.filters),
         "path": list(sys.path),
@@ -129,20 +123,16 @@ def _look_around():
 
 def _make_dirty():
     import io
-    import resource
 
     os.chdir("/")
     os.environ.update(DIRT="1", PATH="/nowhere")
     del os.environ["HOME"]
-    os.umask(0)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, lambda number, frame: None)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda number, frame: None)
     signal.alarm(int(FOREVER_S))
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 10, hard))
     logging.basicConfig(level=logging.DEBUG, stream=io.StringIO())
     logging.disable(logging.ERROR)
     warnings.simplefilter("ignore")

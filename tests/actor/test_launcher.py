@@ -42,11 +42,3 @@ def test_a_worker_carries_the_markers_of_those_around_it(monkeypatch, outer, wit
     assert env["MINE"] == "stays"
     assert launcher.nesting_depth() == depth
     assert dict(os.environ) == before
-
-
-def test_workers_start_in_a_directory_that_exists(tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    assert launcher.starting_directory() is None
-    (tmp_path / "here").rmdir()
-    assert launcher.starting_directory() == "/"
