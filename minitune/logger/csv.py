@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,188 +20,107 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))
 _TEXT = frozenset((str,))
 # The largest number of characters in a cell. Longer text is cut. Python's csv reader refuses more than 131,072.
 _MAX_CELL = 100_000
-# The largest number of rows whose values for new columns are kept in memory until the file is rewritten.
-_MAX_LATE_ROWS = 10_000
-
-
-@dataclass(slots=True)
-class _Table:
-    """The state of one trial's file.
-
-    Attributes:
-        rewritten_at: The number of rows when the file was last rewritten.
-        late: By row number, the values of columns that the header does not have yet.
-    """
-
-    path: str
-    columns: list[str] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
-    rows: int = 0
-    rewritten_at: int = 0
-    late: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    def add_columns(self, columns: list[str]) -> None:
-        """Add new columns to the header."""
-        self.columns.extend(columns)
-        self.known.update(columns)
-
-    def is_rewriting_due(self) -> bool:
-        """Whether to rewrite the file: if its rows have doubled, which keeps the total time linear, or memory grows."""
-        return self.rows >= 2 * self.rewritten_at or len(self.late) >= _MAX_LATE_ROWS
+# A table with so many columns gets no more: each late one writes the file again. Not measured.
+_MOST_COLUMNS = 1_000
+_Columns = dict[str, None]
+"""The names of the columns of a trial's file, in order."""
 
 
 class CSVLoggerCallback(LoggerCallback):
     """Writes the results of each trial as a table, flattened and without the configuration.
 
-    A cell is empty if the key was not reported. A key that is first reported later gets its column when the file is
-    rewritten: when the number of rows has doubled, and at the end of the trial. Until then its values are in memory
-    (and in `result.json`). The file is a valid table at any time, with one line per row: line breaks in values are
-    written as a backslash and a letter.
+    A cell is empty if the key was not reported. A key that is first reported later gets its column at once: the file is
+    written again, in one step for readers, unless it has 1,000 columns. `result.json` has all keys. There is one line
+    for each row: line breaks in values are written as a backslash and a letter.
     """
 
     only_reads = True  # it gets the result itself; others get a copy, which they may change
 
     def __init__(self) -> None:
         self._files = AppendFiles()
-        self._tables: dict[str, _Table] = {}
-        self._columns: list[str] = []  # of the last table that was begun: nearly all have the same
+        self._tables: dict[str, _Columns] = {}
+        self._last: _Columns = {}  # of the table that was begun last: nearly all have the same
         self._header = ""
-        self._rows: list[str] = []
-        self._put_row = _row_writer(self._rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state without the csv writer, which cannot be pickled. A run pickles its callbacks."""
-        return {name: value for name, value in vars(self).items() if name != "_put_row"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and make a new csv writer."""
-        vars(self).update(state)
-        self._put_row = _row_writer(self._rows)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one row. An error of the file is logged, unless the disk has refused it."""
         flat = dict(result)
         flat.pop(CONFIG, None)
-        table = self._tables.get(trial.trial_id) or self._start(trial)
-        if table is None:
-            return
-        try:
-            if not (_PLAIN.issuperset(map(type, flat.values())) and _TEXT.issuperset(map(type, flat))):
-                flat = _flatten(flat)
-            header = ""
-            if not table.columns:
-                if not flat:
-                    return
-                header = self._begin_columns(table, flat)
-            elif not table.known.issuperset(flat):
-                table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
-            row = self._format(list(map(flat.get, table.columns)))
-            self._files.append(trial.trial_id, (header + row).encode("utf-8", "backslashreplace"))
-            table.rows += 1
-            if table.late and table.is_rewriting_due():
-                self._rewrite(trial.trial_id, table)
-        except OSError as error:
-            self._lapse(trial.trial_id, table.path, error)
-
-    def _start(self, trial: Trial) -> _Table | None:
-        """Open the file, and keep earlier rows; None if that fails."""
         key = trial.trial_id
         path = f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
         try:
-            # Outside of a run only: in a run, a new directory would hide that it was removed.
-            if not trial.attempt.number:
-                trial.init_local_path()
-            if self._files.open(key, path):
-                table = _read_table(path)
-            else:
-                table = _Table(path)
+            columns = self._tables.get(key)
+            if columns is None:
+                columns = self._start(trial, path)
+            if not (_PLAIN.issuperset(map(type, flat.values())) and _TEXT.issuperset(map(type, flat))):
+                flat = _flatten(flat)
+            header = ""
+            if not columns:
+                if not flat:
+                    return
+                columns.update(dict.fromkeys(flat))
+                if list(columns) != list(self._last):
+                    self._last = columns.copy()
+                    self._header = _line(list(columns))
+                header = self._header
+            elif not columns.keys() >= flat.keys():
+                self._widen(key, path, columns, flat)
+            row = _line(list(map(flat.get, columns)))
+            self._files.append(key, (header + row).encode("utf-8", "backslashreplace"))
         except OSError as error:
-            self._lapse(key, path, error)
-            return None
-        self._tables[key] = table
-        return table
+            self._tables.pop(key, None)  # given up until it is next opened
+            self._files.lapse(key, path, error)
 
-    def _begin_columns(self, table: _Table, flat: dict[str, Any]) -> str:
-        """Give a table the columns of its first row; return the header."""
-        table.add_columns(list(flat))
-        if table.columns != self._columns:
-            self._columns = table.columns.copy()
-            self._header = self._format(table.columns)
-        return self._header
+    def _start(self, trial: Trial, path: str) -> _Columns:
+        """Open the file, and keep earlier rows. Returns their columns."""
+        # Outside of a run only: in a run, a new directory would hide that it was removed.
+        if not trial.attempt.number:
+            trial.init_local_path()
+        columns: _Columns = {}
+        if self._files.open(trial.trial_id, path):
+            with open(path, "rb") as file:
+                header = file.readline().decode("utf-8", "replace")
+            columns = dict.fromkeys(next(csv.reader([header]), []))
+        self._tables[trial.trial_id] = columns
+        return columns
+
+    def _widen(self, key: str, path: str, columns: _Columns, names: Iterable[str]) -> None:
+        """Write the file again with the columns that it lacks."""
+        late = [name for name in names if name not in columns][: max(0, _MOST_COLUMNS - len(columns))]
+        if not late:
+            return
+        columns.update(dict.fromkeys(late))
+        self._files.close(key)
+        with files.new_file(path) as wide, open(path, "rb") as old:
+            old.readline()
+            wide.write(_line(list(columns)).encode("utf-8", "backslashreplace"))
+            wide.writelines(row[:-1] + b"," * len(late) + b"\n" for row in old)
+        self._files.open(key, path)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        """Complete and close the file."""
-        table = self._tables.get(trial.trial_id)
-        if table is not None and table.late:
-            self._complete(trial.trial_id, table)
+        """Close the file."""
         self._files.close(trial.trial_id)
         self._tables.pop(trial.trial_id, None)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Complete and close the files that are still open."""
-        try:
-            for key, table in list(self._tables.items()):
-                if table.late:
-                    self._complete(key, table)
-        finally:
-            self._tables.clear()
-            self._files.close_all()
-
-    def _complete(self, key: str, table: _Table) -> None:
-        """Write the values that have come late into the file of a trial that has ended."""
-        try:
-            self._rewrite(key, table)
-        except OSError as error:
-            self._lapse(key, table.path, error)
-
-    def _lapse(self, key: str, path: str, error: OSError) -> None:
-        """Give up the file after an error, until it is next opened."""
-        self._tables.pop(key, None)
-        self._files.lapse(key, path, error)
-
-    def _format(self, values: list[Any]) -> str:
-        """The text of a row."""
-        try:
-            self._put_row(values)
-        except Exception:  # the text of a user's object may raise any error
-            self._put_row([_text(value) for value in values])
-        text = self._rows.pop()
-        if text.count("\n") != 1 or "\r" in text or "\0" in text or len(text) > _MAX_CELL:
-            self._put_row([_text(value) for value in values])
-            text = self._rows.pop()
-        return text
-
-    def _rewrite(self, key: str, table: _Table) -> None:
-        """Write the file again with the missing columns, in one step for readers."""
-        columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
-        header = self._format([*table.columns, *columns])
-        self._files.close(key)
-        self._write_with(table, columns, header)
-        self._files.open(key, table.path)
-        table.add_columns(columns)
-        table.rewritten_at = table.rows
-        table.late.clear()
-
-    def _write_with(self, table: _Table, columns: list[str], header: str) -> None:
-        """Replace the file by one with the same rows and more columns."""
-        with (
-            files.new_file(table.path) as new,
-            open(table.path, "rb") as old,
-        ):
-            old.readline()
-            new.write(header.encode("utf-8", "backslashreplace"))
-            for number, row in enumerate(old):
-                late = table.late.get(number, {})
-                if late:
-                    rest = self._format([late.get(name) for name in columns])
-                else:
-                    rest = "," * (len(columns) - 1) + "\n"
-                new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
+        """Close the files that are still open."""
+        self._tables.clear()
+        self._files.close_all()
 
 
-def _row_writer(rows: list[str]) -> Callable[[list[Any]], object]:
-    """A function that appends the text of a row to a list."""
-    return csv.writer(SimpleNamespace(write=rows.append), lineterminator="\n").writerow
+def _line(values: list[Any]) -> str:
+    """The text of a row."""
+    rows: list[str] = []
+    put = csv.writer(SimpleNamespace(write=rows.append), lineterminator="\n").writerow
+    try:
+        put(values)
+    except Exception:  # the text of a user's object may raise any error
+        put([_text(value) for value in values])
+    text = rows.pop()
+    if text.count("\n") != 1 or "\r" in text or "\0" in text or len(text) > _MAX_CELL:
+        put([_text(value) for value in values])
+        text = rows.pop()
+    return text
 
 
 def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:
@@ -224,13 +142,3 @@ def _text(value: Any) -> str:
     if len(text) >= _MAX_CELL:
         text = text[: _MAX_CELL - 3] + "..."
     return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # many readers end at a "\0"
-
-
-def _read_table(path: str) -> _Table:
-    """Read the header of an existing file, and count its rows."""
-    table = _Table(path)
-    with open(path, "rb") as file:
-        header = file.readline().decode("utf-8", "replace")
-        table.add_columns(next(csv.reader([header]), []))
-        table.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    return table
