@@ -152,7 +152,6 @@ def test_long_output_comes_whole(node, home):
     node.follow(node.transfer.drain())
 
     assert Path(home.outputs[0]).read_bytes() == b"o" * 2500
-    assert node.transfer.output_bytes == [2500, 0]
 
 
 def test_one_file_for_both_streams_stays_one(node, home):
@@ -220,19 +219,15 @@ def test_the_landmark_of_a_killed_driver_goes_with_the_next_one(tmp_path):
 
 
 def test_what_killed_processes_have_left_goes_after_a_while(tmp_path, monkeypatch):
-    """But not what a driver that lives may still collect, nothing of a process that lives, and nothing of this run."""
+    """But nothing of a process that lives, and nothing that has just been made."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    scratches = [Scratch(name) for name in ("alive-1", "dead-1", "fresh-1", "mine-1")]
+    scratches = [Scratch(name) for name in ("alive-1", "dead-1", "fresh-1")]
     for scratch in scratches[1:]:
         scratch._lock.close()  # as the system does when a process ends
-    for path in tmp_path.rglob("*"):
+    for path in tmp_path.iterdir():
         if "fresh" not in str(path):
             os.utime(path, (0, 0))
-    remove_leftovers("mine")
+    remove_leftovers()
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "minitune-ray-alive-1",
-        "minitune-ray-fresh-1",
-        "minitune-ray-mine-1",
-    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["minitune-ray-alive-1", "minitune-ray-fresh-1"]
     scratches[0].remove()

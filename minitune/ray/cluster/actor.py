@@ -136,7 +136,7 @@ class RayActor:
         context = ray.get_runtime_context()
         self._name = name
         self._sees_run = os.path.exists(landmark)
-        remove_leftovers(name.rpartition("-")[0])
+        remove_leftovers()
         # Relative paths and modules beside the script are found as by the driver, if its directories are here. What a
         # `runtime_env` or Ray has brought to this node has precedence over them.
         if not context.runtime_env.get("working_dir") and os.path.isdir(directory):

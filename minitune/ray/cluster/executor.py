@@ -41,7 +41,7 @@ from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
 from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.ray.cluster.actor import CONTROL, REPORTS, WATCH, Here, RayActor
-from minitune.ray.cluster.files import Delivery, Exchange, FileTransfer, Home, collect, new_landmark
+from minitune.ray.cluster.files import Delivery, Exchange, FileTransfer, Home, new_landmark
 from minitune.ray.cluster.nodes import (
     ClusterLedger,
     amounts_text,
@@ -61,8 +61,6 @@ _SLOW_S = 30.0
 """If an actor has no place for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
-_COLLECT_S = 60.0
-"""How long the last output of a dead process may take to come from its node."""
 _NO_MODULE = (
     f"{HINT}a module may be on the driver's machine and not on this node: ray.init(runtime_env={{'working_dir': '.'}}) "
     "before the run sends the script's directory, and {'pip': [...]} installs packages"
@@ -226,7 +224,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         if not self._landmark:  # only now, because the run's directory may not exist before
             self._landmark = new_landmark(self._directory())
         process = self._new_process(actor)
-        process.num_lost_nodes = self._room.num_lost_nodes
         self._processes.add(process)
         process.actor = actor
         actor.process = process
@@ -454,11 +451,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
                 parked.remove(process)
 
     def _dismiss(self, process: RayProcess) -> None:
-        def on_left(delivery: Delivery) -> None:
-            process.has_left = delivery.error is None
-            self._kill(process)
-
-        process.ask(on_left, "leave")
+        process.ask(lambda delivery: self._kill(process), "leave")
 
     def _kill_late(self, actor: ActorOnCluster) -> None:
         actor.why_stopped = "killed, because it did not stop within its grace period"
@@ -487,39 +480,11 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         process.actor = None
         if actor is None:
             return
-        if actor.phase is not ClusterActorPhase.STOPPING and (process.is_resetting or self._has_lost_place(process)):
+        if actor.phase is not ClusterActorPhase.STOPPING and process.is_resetting:
             # In a reset, it has died of the actor before this one, or of user code. A new process will show which.
             self._place(actor)
-        elif process.here is None or process.here.sees_run or process.has_left or not self._is_alive(process.here):
-            self._end(actor, self._exited(actor, error))
         else:
-            self._collect(actor, process.here, error)
-
-    def _has_lost_place(self, process: RayProcess) -> bool:
-        """Whether a process in Ray's queue may have ended because a node is gone. The trial was never there."""
-        if process.here is not None:
-            return False
-        self._room.refresh()
-        return self._room.num_lost_nodes > process.num_lost_nodes
-
-    def _collect(self, actor: ActorOnCluster, here: Here, error: BaseException) -> None:
-        """Get the last output of a dead process from its node, and report the end of its actor."""
-        transfer = actor.transfer
-
-        def on_output(future: Any) -> None:
-            if actor.actor_id not in self._actors:
-                return  # it took too long
-            with suppress(Exception):  # the node may be gone, too
-                transfer.write_output(future.result(0))
             self._end(actor, self._exited(actor, error))
-
-        affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        # On that node or not at all, since no other one has the files; without a CPU, since it may be full.
-        where = affinity(here.node_id, soft=False)
-        task = self._ray.remote(collect).options(num_cpus=0, max_retries=0, scheduling_strategy=where)
-        future = task.remote(actor.process.name, tuple(transfer.output_bytes)).future()
-        future.add_done_callback(lambda future: self._loop.post(functools.partial(on_output, future)))
-        self._loop.call_later(_COLLECT_S, lambda: on_output(future))
 
     def _is_alive(self, here: Here) -> bool:
         return any(node["NodeID"] == here.node_id for node in self._room.nodes())

@@ -47,8 +47,8 @@ _ENTRY_BYTES = 256
 _PREFIX = "minitune-ray-"
 _LANDMARK = ".node-"
 _LOCK = "lock"
-_OLD_S = 60.0
-"""After this time, a driver has collected the output of a dead process."""
+_MAKING_S = 60.0
+"""A directory that is younger may be one that its process has not locked yet."""
 _OUTPUTS = ("stdout", "stderr")
 
 
@@ -182,7 +182,6 @@ class FileTransfer:
 
     def __init__(self, home: Home, is_seen: bool, actor_id: str):
         self.home = home
-        self.output_bytes = [0, 0]
         self._is_seen = is_seen
         self._actor_id = actor_id
 
@@ -217,7 +216,6 @@ class FileTransfer:
         for number, new in enumerate(output):
             if not new:
                 continue
-            self.output_bytes[number] += len(new)
             with (
                 written_by_us(self.home.directory),
                 open(self.home.outputs[number], "ab") as file,
@@ -279,7 +277,7 @@ class Scratch:
     """
 
     def __init__(self, name: str) -> None:
-        self._path = _path_of(name)
+        self._path = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{name}")
         os.mkdir(self._path, mode=0o700)
         # The system releases the lock with the process, however that ends.
         self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115 - stays open
@@ -354,40 +352,11 @@ class Scratch:
         files.discard_tree(self._path)
 
 
-def _path_of(name: str) -> str:
-    return os.path.join(tempfile.gettempdir(), f"{_PREFIX}{name}")
-
-
-def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
-    """The end of the output of a process that has died: what follows `read_bytes`, at most the last `PIECE_BYTES` of
-    each file. Its directory is removed.
-    """
-    found = []
-    path = _path_of(name)
-    for output, known_bytes in zip(_OUTPUTS, read_bytes, strict=True):
-        try:
-            with open(os.path.join(path, output), "rb") as file:
-                # All of it might be gigabytes, and it has to pass through Ray's memory at once.
-                size_bytes = file.seek(0, os.SEEK_END)
-                file.seek(max(known_bytes, size_bytes - PIECE_BYTES))
-                found.append(file.read())
-        except FileNotFoundError:
-            found.append(b"")
-    files.discard_tree(path)
-    return found[0], found[1]
-
-
-def remove_leftovers(run: str) -> None:
-    """Remove the directories that processes of other runs have left behind for so long that their drivers, if they
-    live, have collected the last output. Blocks.
-    """
-    directory = tempfile.gettempdir()
-    for name in os.listdir(directory):
-        if not name.startswith(_PREFIX) or name.startswith(f"{_PREFIX}{run}"):
-            continue
-        path = os.path.join(directory, name)
+def remove_leftovers() -> None:
+    """Remove the directories that killed processes have left behind. Blocks."""
+    for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_PREFIX}*")):
         with suppress(OSError):
-            if time.time() - max(os.stat(each).st_mtime for each in (path, *os.scandir(path))) < _OLD_S:
+            if time.time() - os.stat(path).st_mtime < _MAKING_S:
                 continue
             with open(os.path.join(path, _LOCK), "rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives

@@ -55,13 +55,7 @@ class ClusterLedger(Ledger):
         self._placed: set[str] = set()
         self._slow: set[str] = set()  # those that have waited for long
         self._admitted = ""  # the waiter that may start although there is no room
-        self._seen: set[str] = set()  # the ids of all nodes that this run has known
         self.refresh()
-
-    @property
-    def num_lost_nodes(self) -> int:
-        """How many nodes that this run has known are gone, as of the last `refresh`."""
-        return len(self._seen) - len(self._living)
 
     def nodes(self) -> list[Node]:
         """The living nodes. Blocks for a short time."""
@@ -137,7 +131,6 @@ class ClusterLedger(Ledger):
         """Read the list of nodes, and count again what the actors hold."""
         self._refresh_s = time.monotonic() + _REFRESH_S
         self._living = self.nodes()
-        self._seen.update(node["NodeID"] for node in self._living)
         # A ledger cannot shrink while actors hold what is gone, so it starts again, and counts what still fits.
         super().__init__(*totals_of(self._living))
         self._beyond.clear()
@@ -247,10 +240,6 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
     Raises:
         ConnectionError: If there is no cluster at the address, or this machine is no node of it.
     """
-    named = address or os.environ.get(_ADDRESS)
-    is_node = not named or _has_node()
-    if not is_node:
-        logger.warning("no node of a Ray cluster runs on this machine. Ray looks for one for about a minute")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     # Without this, Ray prints a paragraph to stdout for each process that dies. The trial's error says that, too. And
     # what trials print is in their files.
@@ -261,15 +250,11 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
             return
         except ConnectionError as error:
             # A cluster that was asked for by name must not be replaced by a small one on this machine.
-            if named and not is_node:
+            if address or os.environ.get(_ADDRESS):
                 raise ConnectionError(
-                    f"{error}. No node of the cluster runs on this machine: start the script on a node, or send it "
-                    f"there with `ray job submit`, or make this machine a node with `ray start --address={named}`"
-                ) from error
-            if named:
-                raise ConnectionError(
-                    f"{error}. Check that the cluster runs and that this is its address. If `ray start` has said that "
-                    "token authentication is enabled, set RAY_AUTH_MODE=token"
+                    f"{error}. Check that the cluster runs, that this is its address, and that this machine is one of "
+                    "its nodes: make it one with `ray start --address=...`, or send the script to one with `ray job "
+                    "submit`. If `ray start` has said that token authentication is enabled, set RAY_AUTH_MODE=token"
                 ) from error
         amounts: dict[str, Any] = {}
         if machine is not None:
@@ -280,10 +265,3 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
             amounts["resources"] = own
         logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
         ray.init(address="local", include_dashboard=False, **amounts, **quiet)
-
-
-def _has_node() -> bool:
-    """Whether this machine is a node of a Ray cluster, as far as its processes show."""
-    import psutil
-
-    return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))

@@ -46,8 +46,6 @@ class RayProcess:
     actor: ActorOnCluster | None = None
     is_dead = False
     is_resetting = False
-    has_left = False
-    num_lost_nodes = 0  # when it was placed
 
     def __init__(
         self,
