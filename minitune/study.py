@@ -14,7 +14,7 @@ from minitune.experiment.goal import check_objectives, check_several, non_domina
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
-from minitune.search.by_name import SearcherName, chosen_searcher
+from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import Rules
 from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Metric, Searcher, call_set_search_properties
@@ -62,7 +62,7 @@ class Study:
     def __init__(
         self,
         space: Mapping[str, Any],
-        searcher: Searcher | SearchAlgorithm | SearcherName | str | None = None,
+        searcher: Searcher | SearchAlgorithm | str | None = None,
         metric: Metric = None,
         mode: str | list[str] | None = None,
         num_samples: int = -1,

@@ -25,9 +25,7 @@ from minitune.experiment.trial import Trial
 
 if TYPE_CHECKING:
     from minitune.executors.trial_executor import TrialExecutor
-    from minitune.schedulers import SchedulerName
     from minitune.schedulers.trial_scheduler import TrialScheduler
-    from minitune.search.by_name import SearcherName
     from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.search.searcher import Searcher
 
@@ -60,8 +58,8 @@ class TuneConfig(Config):
 
     mode: Mode = None
     metric: Metric = None
-    search_alg: Searcher | SearchAlgorithm | SearcherName | str | None = None
-    scheduler: TrialScheduler | SchedulerName | str | None = None
+    search_alg: Searcher | SearchAlgorithm | str | None = None
+    scheduler: TrialScheduler | str | None = None
     num_samples: int = 1
     max_concurrent_trials: int | None = None
     time_budget_s: int | float | datetime.timedelta | None = None

@@ -61,7 +61,7 @@ ALLOWED = {
     "API": {"base", "values", "plugins", "worker", "executors", "record", "run", "readers", "API"},
 }
 ALSO = {
-    "contrib": {"integration._tracking"},
+    "contrib": {"integration._tracking", "contrib._library"},
     "plugins": {"search.surface"},
     "record": {"tune_config"},
     "run": {

@@ -2,7 +2,7 @@
 
 `minitune.tune`, `minitune.schedulers.pbt.explore` and other names that only Ray has are the matter of `minitune.ray`.
 This module asks it only about names that Python does not find, so a script without them never loads its tables. Without
-the folder `ray`, these names are missing, and with them the public paths of `contrib`; nothing else is.
+the folder `ray`, these names are missing, and with them Ray's paths of modules in `contrib`; nothing else is.
 
 Every `import minitune` loads this module.
 """
@@ -127,7 +127,8 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
         if name.startswith("__"):  # Python asks a file for `__path__`
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if homes and name in homes:
-            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+            home = homes[name]
+            return getattr(importlib.import_module(home if "." in home else f"{package}.{home}"), name)
         path = f"{package}.{name}"
         if not name.startswith("_"):
             _probed.add(path)

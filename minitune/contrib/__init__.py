@@ -3,8 +3,9 @@
 ::
 
     hyperopt, ax, bayesopt, nevergrad    searchers; users import them as `minitune.search.hyperopt` and so on
+    _library                             what the searchers share
     aim, comet                           trackers; users import them as `minitune.integration.aim` and so on
 
-`minitune.ray.names` leads these names here, and nothing else in the package imports this folder. A module imports its
+`search.by_name` leads names of searchers here, `minitune.ray.names` these paths. Nothing imports this folder before. A module imports its
 library when it is used. The folders of `tests/extras` with the names of the modules have their tests.
 """

@@ -14,16 +14,9 @@ from typing import Any
 from minitune.base.checks import did_you_mean, require, require_flag, require_texts, shown
 from minitune.base.numbers import finite_number
 from minitune.base.text import warn_once
+from minitune.contrib._library import RaySearcher, bounds_of, from_library, to_library, varying
 from minitune.result import unflatten
-from minitune.search.foreign import (
-    LibrarySearcher,
-    bounds_of,
-    check_library,
-    from_library,
-    refuse_normal,
-    to_library,
-    varying,
-)
+from minitune.search.foreign import check_library, refuse_normal
 from minitune.search.searcher import Suggestion
 from minitune.space.domains import (
     Categorical,
@@ -45,7 +38,7 @@ _OBJECTIVE = "objective"
 """The name of the metric in Ax, which reads names as parts of a formula."""
 
 
-class AxSearch(LibrarySearcher):
+class AxSearch(RaySearcher):
     """Searches with Ax.
 
     Ax learns about a trial when the trial ends; one without a value counts as failed. While Ax waits for results, it

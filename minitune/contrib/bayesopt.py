@@ -10,12 +10,8 @@ from typing import Any
 
 from minitune.base.checks import is_whole, require
 from minitune.base.numbers import finite_number
-from minitune.search.foreign import (
-    LibrarySearcher,
-    check_library,
-    evaluated_values,
-    quantized,
-)
+from minitune.contrib._library import RaySearcher
+from minitune.search.foreign import check_library, evaluated_values, quantized
 from minitune.search.searcher import Suggestion, require_mode
 from minitune.space.domains import Float, LogUniform, Normal, sampler_and_step, uniform
 from minitune.space.parameters import Parameter, draw, parameters
@@ -25,7 +21,7 @@ _UTILITIES = {"kind": "ucb", "kappa": 2.576, "xi": 0.0}
 _DEFAULT_SEED = 42
 
 
-class BayesOptSearch(LibrarySearcher):
+class BayesOptSearch(RaySearcher):
     """Models the metric by a Gaussian process and tries the most promising points.
 
     Logarithmic parameters are modelled on that scale, and those with a step are rounded to it.

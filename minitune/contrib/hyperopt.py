@@ -8,22 +8,15 @@ from functools import partial
 from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
-from minitune.search.foreign import (
-    LibrarySearcher,
-    bounds_of,
-    check_library,
-    evaluated_values,
-    indices_of,
-    unquantized,
-    value_of,
-)
+from minitune.contrib._library import RaySearcher, bounds_of, indices_of, value_of
+from minitune.search.foreign import check_library, evaluated_values, unquantized
 from minitune.search.searcher import Suggestion
 from minitune.space.domains import Categorical, Float, Integer, LogUniform, Normal, Sampler, is_same, sampler_and_step
 from minitune.space.parameters import Parameter, draw, is_searchable, parameters
 from minitune.space.tree import assign_value, copy_tree, find_unresolved, has_unresolved_values, path_text
 
 
-class HyperOptSearch(LibrarySearcher):
+class HyperOptSearch(RaySearcher):
     """Asks HyperOpt's TPE for configurations, and tells it their results.
 
     Its model leaves out trials that have failed, have reported NaN, or have no value.

@@ -6,23 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import require
+from minitune.contrib._library import RaySearcher, bounds_of, from_library, to_library, varying
 from minitune.result import unflatten
-from minitune.search.foreign import (
-    LibrarySearcher,
-    bounds_of,
-    check_library,
-    from_library,
-    refuse_normal,
-    to_library,
-    varying,
-)
+from minitune.search.foreign import check_library, refuse_normal
 from minitune.search.searcher import Suggestion
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
 from minitune.space.parameters import Parameter
 from minitune.space.tree import has_unresolved_values
 
 
-class NevergradSearch(LibrarySearcher):
+class NevergradSearch(RaySearcher):
     """Asks an optimizer of Nevergrad for configurations, and tells it their values.
 
     The optimizer is not told of trials without a value.
@@ -54,7 +47,7 @@ class NevergradSearch(LibrarySearcher):
         check_library(self, "nevergrad", "nevergrad>=1.0")
         import nevergrad as ng
 
-        super().__init__(metric, mode, points_to_evaluate, old=old)
+        super().__init__(metric, mode, points_to_evaluate, None, old)
         good = optimizer_kwargs is None or isinstance(optimizer_kwargs, Mapping)
         require(good, "optimizer_kwargs: None or a dict", optimizer_kwargs)
         is_object = isinstance(optimizer, ng.optimizers.base.Optimizer)

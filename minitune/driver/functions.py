@@ -32,9 +32,7 @@ from minitune.tune_config import TuneConfig
 if TYPE_CHECKING:
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
     from minitune.driver.driver import Driver, Outcome
-    from minitune.schedulers import SchedulerName
     from minitune.schedulers.trial_scheduler import TrialScheduler
-    from minitune.search.by_name import SearcherName
     from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.search.searcher import Searcher
 
@@ -62,8 +60,8 @@ def run(
     num_samples: int = 1,
     storage_path: str | os.PathLike[str] | None = None,
     storage_filesystem: None = None,
-    search_alg: Searcher | SearchAlgorithm | SearcherName | str | None = None,
-    scheduler: TrialScheduler | SchedulerName | str | None = None,
+    search_alg: Searcher | SearchAlgorithm | str | None = None,
+    scheduler: TrialScheduler | str | None = None,
     checkpoint_config: CheckpointConfig | None = None,
     verbose: int | bool | None = None,
     progress_reporter: Any = None,
@@ -191,7 +189,7 @@ def run(
 
 def run_experiments(
     experiments: Any,
-    scheduler: TrialScheduler | SchedulerName | str | None = None,
+    scheduler: TrialScheduler | str | None = None,
     verbose: int | bool | None = None,
     progress_reporter: Any = None,
     resume: bool | str | None = None,
@@ -200,7 +198,7 @@ def run_experiments(
     raise_on_failed_trial: bool = True,
     concurrent: bool | None = None,
     callbacks: Sequence[Any] | None = None,
-    search_alg: Searcher | SearchAlgorithm | SearcherName | str | None = None,
+    search_alg: Searcher | SearchAlgorithm | str | None = None,
     **old: Any,
 ) -> list[Trial]:
     """Run experiments one after the other. Blocks. The arguments that are not named here are those of `run`.

@@ -23,7 +23,7 @@ facts behind it, which the journal keeps. The driver records it and then acts.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import did_you_mean, made_with, shown
 from minitune.base.lazy import listing, submodules
@@ -56,20 +56,6 @@ __all__ = [
     "create_scheduler",
 ]
 
-SchedulerName = Literal[
-    "fifo",
-    "asha",
-    "async_hyperband",
-    "asynchyperband",
-    "median_stopping_rule",
-    "medianstopping",
-    "hyperband",
-    "hb_bohb",
-    "pbt",
-    "pbt_replay",
-    "pb2",
-]
-"""The names of schedulers, for editors. Case does not matter, so any text is accepted."""
 _BY_NAME = {
     "fifo": "trial_scheduler:FIFOScheduler",
     "asha": "async_hyperband:ASHAScheduler",
@@ -104,7 +90,7 @@ def check_scheduler_name(scheduler: Any) -> str:
     return name
 
 
-def create_scheduler(scheduler: SchedulerName | str, **kwargs: Any) -> TrialScheduler:
+def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     """Make a scheduler by its name.
 
     Args:

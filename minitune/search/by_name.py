@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from minitune.base.checks import did_you_mean, made_with, of_class, shown
 from minitune.base.lazy import instead_of
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
-SearcherName = Literal[
-    "variant_generator", "random", "auto", "ax", "bayesopt", "bohb", "hyperopt", "nevergrad", "optuna", "tpe"
-]
-"""The names of searchers, for editors. Case does not matter, so any text is accepted."""
 _BY_NAME = {
-    "variant_generator": "basic_variant:BasicVariantGenerator",
-    "random": "basic_variant:BasicVariantGenerator",
-    "auto": "auto:AutoSearch",
-    "ax": "ax:AxSearch",
-    "bayesopt": "bayesopt:BayesOptSearch",
-    "bohb": "bohb:TuneBOHB",
-    "hyperopt": "hyperopt:HyperOptSearch",
-    "nevergrad": "nevergrad:NevergradSearch",
-    "optuna": "optuna:OptunaSearch",
-    "tpe": "tpe:TPESearch",
+    "variant_generator": "minitune.search.basic_variant:BasicVariantGenerator",
+    "random": "minitune.search.basic_variant:BasicVariantGenerator",
+    "auto": "minitune.search.auto:AutoSearch",
+    "ax": "minitune.contrib.ax:AxSearch",
+    "bayesopt": "minitune.contrib.bayesopt:BayesOptSearch",
+    "bohb": "minitune.search.bohb:TuneBOHB",
+    "hyperopt": "minitune.contrib.hyperopt:HyperOptSearch",
+    "nevergrad": "minitune.contrib.nevergrad:NevergradSearch",
+    "optuna": "minitune.search.optuna:OptunaSearch",
+    "tpe": "minitune.search.tpe:TPESearch",
 }
 """The module and the class of each name, loaded when first used."""
 
@@ -80,7 +76,7 @@ def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) 
     return found
 
 
-def create_searcher(search_alg: SearcherName | str, **kwargs: Any) -> Searcher | SearchAlgorithm:
+def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
     """Make a searcher by its name; case does not matter. Arguments that it does not have are left out, with a warning.
 
     Raises:
@@ -89,7 +85,5 @@ def create_searcher(search_alg: SearcherName | str, **kwargs: Any) -> Searcher |
     """
     name = check_searcher_name(search_alg)
     module, _, kind_name = _BY_NAME[name].partition(":")
-    kind: Callable[..., Searcher | SearchAlgorithm] = getattr(
-        importlib.import_module(f"{__package__}.{module}"), kind_name
-    )
+    kind: Callable[..., Searcher | SearchAlgorithm] = getattr(importlib.import_module(module), kind_name)
     return made_with(kind, kwargs)

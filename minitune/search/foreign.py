@@ -36,32 +36,13 @@ class SpaceSearcher(Searcher):
     _TRIES_OUTSIDE = True
     """Whether a point to evaluate may have values outside of the space."""
 
-    OLD_KEYWORDS = frozenset({"max_concurrent", "reward_attr", "use_early_stopped_trials"})
-    """Arguments that searchers had in earlier versions of Ray Tune."""
-
     def __init__(
         self,
         metric: Metric,
         mode: str | list[str] | None,
         points_to_evaluate: Any,
         seed: int | None = None,
-        old: Mapping[str, Any] | None = None,
     ) -> None:
-        old = old or {}
-        for name in old:
-            if name not in self.OLD_KEYWORDS:
-                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-        if old.get("max_concurrent") is not None:
-            limit = old["max_concurrent"]
-            require(is_whole(limit) and limit >= 0, "max_concurrent: an int >= 0", limit)
-            warn_once("max_concurrent is deprecated: pass max_concurrent_trials to the run")
-            self.max_concurrent = limit
-        if old.get("reward_attr") is not None:
-            warn_once("reward_attr is deprecated: pass metric, and mode='max'")
-            metric = metric or old["reward_attr"]
-            mode = mode or "max"
-        if "use_early_stopped_trials" in old:
-            warn_once("use_early_stopped_trials has no effect: searchers hear of all trials")
         super().__init__(metric, mode)
         self._check_goal()
         self._points: list[Mapping[str, Any]] = checked_points(points_to_evaluate)
@@ -258,63 +239,6 @@ def unquantized(parameter: Parameter, value: Any) -> Any:
     if isinstance(parameter.domain, Integer) and q:
         return round(value / q)
     return value
-
-
-def bounds_of(parameter: Parameter) -> tuple[float, float] | None:
-    """The bounds of a parameter that is a number for a library; None for a choice."""
-    domain = parameter.domain
-    if isinstance(domain, Float):
-        return (domain.lower, domain.upper)
-    return indices_of(parameter)
-
-
-def varying(space: Any) -> list[Parameter]:
-    """The parameters with more than one value: libraries do not know the others."""
-
-    def varies(parameter: Parameter) -> bool:
-        bounds = bounds_of(parameter)
-        domain = parameter.domain
-        if bounds is not None:
-            return bounds[0] < bounds[1]
-        return isinstance(domain, Categorical) and len(domain) > 1
-
-    return [each for each in parameters(space) if varies(each)]
-
-
-def to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that a library gets for a configuration; for a choice the index of the category."""
-    return {each.name: unquantized(each, values[each.name]) for each in varying(space)}
-
-
-def from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters' values of a library's values; for a choice the index of the category."""
-    return {each.name: value_of(each, values[each.name]) for each in parameters(space) if each.name in values}
-
-
-def value_of(parameter: Parameter, value: Any) -> Any:
-    """The parameter's value of a library's value; for a choice the index of the category."""
-    domain = parameter.domain
-    indices = indices_of(parameter)
-    if indices is None:
-        number = value
-    else:
-        number = min(max(round(value), indices[0]), indices[1])
-    if isinstance(domain, Categorical):
-        return int(number)
-    return quantized(domain, number)
-
-
-def indices_of(parameter: Parameter) -> tuple[int, int] | None:
-    """The first and the last number of a parameter that is an int for a library: an int, or a long list's index."""
-    domain = parameter.domain
-    if isinstance(domain, Categorical):
-        if len(domain) > LONGEST_LIST:
-            return (0, len(domain) - 1)
-        return None
-    if isinstance(domain, Float):
-        return None
-    first, stop = domain.index_range(int(sampler_and_step(domain)[1] or 1))
-    return first, stop - 1
 
 
 # -- points of users --------------------------------------------------------------------------------------------------

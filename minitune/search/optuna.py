@@ -29,10 +29,10 @@ from minitune.search.foreign import (
     unquantized,
 )
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
+from minitune.space.distributions import own_space
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
-from minitune.space.guesses import noted_guesses
 from minitune.space.parameters import Parameter, draw, parameters
-from minitune.space.tree import has_unresolved_values, overlay
+from minitune.space.tree import has_unresolved_values
 
 logger = logging.getLogger("minitune")
 
@@ -85,38 +85,6 @@ class DomainSpace:
         }, distributions
 
 
-class DistributionSpace:
-    """A dict of Optuna's own distributions, nested or with `/` in its keys. Other values in it are constants."""
-
-    def __init__(self, space: Mapping[str, Any]):
-        from optuna.distributions import BaseDistribution
-
-        given = flatten(space)
-        self._distributions = {name: each for name, each in given.items() if isinstance(each, BaseDistribution)}
-        self._constants = {name: each for name, each in given.items() if name not in self._distributions}
-
-    def suggest(self, trial: Any) -> dict[str, Any]:
-        """See `DomainSpace.suggest`."""
-        return unflatten({**self._constants, **{name: _ask(trial, name, d) for name, d in self._distributions.items()}})
-
-    def constants_of(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a point for the constants, by name."""
-        return {name: value for name, value in flatten(point).items() if name in self._constants}
-
-    def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `DomainSpace.known`."""
-        given = flatten(config)
-        if not isinstance(config, TriedConfig):
-            overlay(self._distributions | self._constants, given, unknown_keys=False)  # refuses unknown names
-        found = {name: each for name, each in self._distributions.items() if name in given}
-        for name, each in found.items():
-            try:
-                each.to_internal_repr(given[name])
-            except ValueError as error:
-                raise ValueError(f"{name}={shown(given[name])} is no value of {each}") from error
-        return {name: given[name] for name in found}, found
-
-
 class DefineByRunSpace:
     """A function that asks a trial of Optuna for values, and may return constants."""
 
@@ -152,7 +120,7 @@ class DefineByRunSpace:
         return fixed.params, fixed.distributions
 
 
-OptunaSpace = DomainSpace | DistributionSpace | DefineByRunSpace
+OptunaSpace = DomainSpace | DefineByRunSpace
 
 
 class _Listener:
@@ -278,11 +246,11 @@ class OptunaSearch(LibrarySearcher):
         self._optuna_space: OptunaSpace | None = None
         if callable(space):
             self._optuna_space = DefineByRunSpace(space)
-        elif space and has_unresolved_values(dict(space)):
-            self._set_space(dict(space))
         elif space:
-            self._optuna_space = DistributionSpace(space)
-            noted_guesses(dict(flatten(space)), [self._optuna_space.constants_of(point) for point in self._points])
+            given = dict(space)
+            if not has_unresolved_values(given):  # Optuna's names of nested parameters are paths
+                given = unflatten(flatten(given))
+            self._set_space(own_space(given))
         self._ot_study: Any = None
         self._ot_trials: dict[str, Any] = {}
         self._completed_trials: set[str] = set()  # scripts for Ray Tune read it
@@ -316,11 +284,6 @@ class OptunaSearch(LibrarySearcher):
             else _distribution(each)
             for each in parameters(spec)
         }
-
-    def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-        if isinstance(self._optuna_space, DistributionSpace) and not isinstance(point, TriedConfig):
-            return unflatten({**flatten(config), **self._optuna_space.constants_of(point)})
-        return super()._with_constants(config, point)
 
     @property
     def study(self) -> Any:

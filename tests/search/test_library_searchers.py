@@ -5,9 +5,8 @@ import math
 import pytest
 from kit import fit
 
-from minitune.search.foreign import (
-    LONGEST_LIST,
-    LibrarySearcher,
+from minitune.contrib._library import (
+    RaySearcher,
     bounds_of,
     from_library,
     indices_of,
@@ -15,6 +14,7 @@ from minitune.search.foreign import (
     value_of,
     varying,
 )
+from minitune.search.foreign import LONGEST_LIST
 from minitune.space.domains import (
     choice,
     lograndint,
@@ -29,7 +29,7 @@ from minitune.space.domains import (
 from minitune.space.parameters import parameters
 
 
-class Toy(LibrarySearcher):
+class Toy(RaySearcher):
     """Draws at random; `told` has each configuration and its loss."""
 
     _STATE = ("_rng", "_points")

@@ -157,16 +157,6 @@ def test_values_of_adopted_trials_count_also_in_a_space_of_its_own(space: Any) -
     assert search.study.best_params == {"x": 0.125}
 
 
-def test_a_configuration_of_another_space_is_adopted_as_it_would_be_suggested(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    search = searching({"c": CategoricalDistribution(["a", "b"])}, own=True)
-    search.adopt("0", {"c": "z"})
-    search.on_trial_complete("0", {"loss": 1.0})
-    assert states(search) == ["COMPLETE"]
-    assert "another configuration than before" in caplog.text
-
-
 def test_evaluated_points_become_trials_of_the_study_with_their_state() -> None:
     search = searching()
     search.add_evaluated_point({"x": 0.5}, 1.0, intermediate_values=[3.0, 2.0])
