@@ -28,7 +28,8 @@ from minitune.base.checks import instance_of, is_real, is_whole, require, requir
 from minitune.base.clock import Clock, VirtualClock
 from minitune.base.forks import Origin
 from minitune.config import RunConfig
-from minitune.driver.driver import Driver, open_run_of, run_record
+from minitune.driver.driver import Driver, run_record
+from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -386,7 +387,7 @@ class _SimulatedDriver(Driver):
         run, lock = create_run_directory(
             experiment.storage_path, experiment.name, trainable_name=experiment.trainable_name
         )
-        opened = self._closing.enter_context(open_run_of(plan, run, lock=lock, listen=self._log.listen))
+        opened = self._closing.enter_context(OpenRun(plan, run, lock=lock, listen=self._log.listen))
         self._log.story.path = run.path
         opened.begin(RunDescription(*plan.goal.given), run_record(plan, run, self.seed))
         self._closing.enter_context(_quiet())

@@ -71,8 +71,6 @@ SETTINGS: Mapping[str, Setting] = {
     "RAISE": Setting("0"),
     # other resources of this machine, as JSON
     "RESOURCES": Setting(),
-    # failed restores that do not count as failures
-    "RESTORE_RETRY_NUM": Setting("0", ("TUNE_RESTORE_RETRY_NUM",), is_number=True),
     # separator between the keys of nested results in data frames
     "RESULT_DELIM": Setting("/", ("TUNE_RESULT_DELIM",)),
     # how workers start, zygote or interpreter: by default zygote, where the system can

@@ -19,19 +19,17 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from minitune import runtime
 from minitune.base import __version__, clock
-from minitune.base.checks import duration_s
 from minitune.base.disk import has_too_many_open, open_files_error
 from minitune.base.files import local_path
-from minitune.base.plugin_calls import guarded
 from minitune.base.randomness import lending
 from minitune.base.seeds import draw_global_seed
-from minitune.base.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
+from minitune.base.settings import check_numbers, is_on, warn_of_unknown
 from minitune.config import default_storage_path
 from minitune.driver.hooks import Hooks
 from minitune.driver.interrupts import Interrupts
@@ -45,7 +43,7 @@ from minitune.driver.parts import (
 )
 from minitune.driver.plan import Plan
 from minitune.driver.snapshot import SnapshotKeeper
-from minitune.driver.state import RunSettings, RunState
+from minitune.driver.state import RunState
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
     CrashLoopError,
@@ -65,12 +63,10 @@ from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.record import records, stop_requests
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
-from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainable, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.space.parameters import scales
-from minitune.trainable.util import bind_parameters
 
 logger = logging.getLogger("minitune")
 
@@ -126,13 +122,12 @@ class Driver:
     hooks: Hooks
     controller: TuneController
     _left_over: LeftOver
-    _settings: RunSettings
     _keeper: SnapshotKeeper
     _progress: ProgressDisplay
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.state = RunState()  # without trials and settings until `make_state`
+        self.state = RunState(plan)
         self._directory = ""  # the run's directory, once it exists
         self._closing = ExitStack()
         self._ending = _FAILED  # the ending of the run in the record; it holds if an exception ends the driver
@@ -177,7 +172,7 @@ class Driver:
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
         if first.name is not None and run.name != os.path.basename(first.name):
             _tell_of_unfinished(os.path.join(local_path(storage_path), first.name))
-        opened = self._closing.enter_context(open_run_of(plan, run, lock=lock))
+        opened = self._closing.enter_context(OpenRun(plan, run, lock=lock))
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded)
         write_trainable_file(run, trainable)
@@ -226,11 +221,10 @@ class Driver:
         self._closing.callback(executor.shutdown)
         self._closing.enter_context(clock.use(executor.clock))
         self._closing.enter_context(lending(tune.seed is not None))
-        self._settings = _settings(plan, self.seed, executor, opened.run.name)
         self.make_state()
         self._left_over = self.catch_up()
         components = self.components
-        self._keeper = opened.keeper(self.hooks)
+        self._keeper = SnapshotKeeper(opened.recorder, self.hooks)
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
@@ -253,7 +247,7 @@ class Driver:
         """Make the state of a run without trials, and connect it with the plug-ins."""
         components = self.components
         self.plan.experiment.maker.run_path = self.opened.run.path
-        self.state = RunState(self._settings)
+        self.state = RunState(self.plan, self.seed)
         self.hooks = Hooks(
             components.scheduler,
             components.search_alg,
@@ -285,12 +279,12 @@ class Driver:
                     self._ending = Ending(EndKind.ERROR, str(error).partition("\n")[0], {})
                     raise
                 except DiskError:
-                    self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
+                    self.executor.shutdown(self.state.grace_s)  # `finally` blocks run
                     raise
                 except OSError as error:  # of files and pipes that belong to no trial; those that do were told already
                     if not has_too_many_open(error):
                         raise
-                    self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))
+                    self.executor.shutdown(self.state.grace_s)
                     raise open_files_error(self.opened.run.path, error) from error
                 except TrialStopped:  # of the trial that runs this run: a hook has reported in it
                     self._ending = Ending.of(EndKind.INTERRUPTED, "the trial that runs it was stopped")
@@ -299,7 +293,7 @@ class Driver:
                     if interrupts.name is not None:  # otherwise a hook has raised it by itself
                         self._ending = interruption(interrupts.name)
                     if interrupts.lets_unwind:
-                        self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))
+                        self.executor.shutdown(self.state.grace_s)
                     raise
                 finally:
                     if recorder.is_ours:  # otherwise a plug-in forked this child; the run continues in its parent
@@ -385,7 +379,7 @@ class Driver:
         """End the run because of a signal; at once, if it is the second one."""
         if not self.state.interrupted:
             name = str(self._interrupts.name)
-            self._progress.tell_wait(name, number_setting("FORCE_TRIAL_CLEANUP_S"))
+            self._progress.tell_wait(name, self.state.grace_s)
             self._keeper.save()  # before the searcher learns that all ended: a resume continues them
             self.controller.end_run(interruption(name))
         self._interrupts.check_second()
@@ -460,52 +454,4 @@ def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | No
         versions={"minitune": __version__},
         total_samples=total_samples,
         scales=scales(plan.experiment.param_space),
-    )
-
-
-def open_run_of(
-    plan: Plan,
-    run: RunDirectory,
-    *,
-    lock: RunLock | None = None,
-    listen: Callable[[records.Record], None] | None = None,
-) -> OpenRun:
-    """The run's directory as a context."""
-    experiment = plan.experiment
-    creator = experiment.trial_dirname_creator
-    return OpenRun(
-        run,
-        lock=lock,
-        is_new=lock is not None,
-        checkpoints=experiment.checkpoints(),
-        dirname_creator=creator and guarded(creator, "trial_dirname_creator"),
-        time_budget_s=plan.tune_config.budget_s(),
-        limits=experiment.stopping_criterion,
-        listen=listen,
-    )
-
-
-# -- settings of the controller --------------------------------------------------------------------------------------
-def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
-    """The settings of the controller. The trainable is stored with the executor."""
-    tune = plan.tune_config
-    experiment = plan.experiment
-    ahead = setting("MAX_PENDING_TRIALS")
-    usual_ahead = tune.max_concurrent_trials if executor.is_ordered else None  # "auto" would depend on the machine
-    return RunSettings(
-        run_name=run_name,
-        trainable=executor.share(bind_parameters(experiment.trainable, executor.share)),
-        checkpoints=experiment.checkpoints(),
-        saves=experiment.saves,
-        metric=tune.metric,
-        seed=seed,
-        failure=plan.failure_config,
-        max_concurrent_trials=tune.max_concurrent_trials,
-        max_ahead=usual_ahead if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
-        reuse_actors=tune.reuse_actors,
-        grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
-        free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),
-        trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
-        report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
-        strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
     )

@@ -49,7 +49,7 @@ class Events:
         self._state = outcomes.state
         self._hooks = outcomes.hooks
         self._recorder = outcomes.recorder
-        self._checkpoints = outcomes.state.settings.checkpoints
+        self._checkpoints = outcomes.checkpoints
         self.table: dict[tuple[type, Phase], Callable[[RunningTrial, Any], None]] = {
             (CallReturned, Phase.STARTING): self._on_stray_answer,
             (CallReturned, Phase.RESTORING): self._on_restored,
@@ -100,7 +100,6 @@ class Events:
             self._recorder.status(trial, f"the worker is ready{where}")
 
     def _on_restored(self, running: RunningTrial, event: CallReturned) -> None:
-        self._failures.restored(running.trial)
         self._hooks.tell("on_trial_restore", running.trial)
         self._outcomes.pull(running)
 
@@ -154,9 +153,7 @@ class Events:
         if hooks.stops_run and decision != STOP and state.ending is None and hooks.wants_all_stopped():
             decision = Decision.stop(hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
-        is_to_be_saved = False
-        if state.settings.saves:
-            is_to_be_saved = self._save_is_due(trial, result, decision)
+        is_to_be_saved = self._outcomes.saves and self._save_is_due(trial, result, decision)
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
             ends = self._end_with_result(running, has_returned)

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from minitune.base.numbers import as_objective
+from minitune.base.settings import is_on
 from minitune.base.text import cut, mebibytes, one_line
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.outcomes import Outcomes, about
@@ -61,16 +62,17 @@ class Failures:
         self._executor = outcomes.executor
         self._state = outcomes.state
         self._recorder = outcomes.recorder
-        settings = outcomes.state.settings
-        names = outcomes.hooks.objectives(settings.metric)
-        if not settings.strict_metric:
+        plan = outcomes.state.plan
+        self._fail_fast = plan.failure_config.fail_fast
+        metric = plan.tune_config.metric
+        names = outcomes.hooks.objectives(metric)
+        if is_on("DISABLE_STRICT_METRIC_CHECKING"):
             names = dict.fromkeys(names, False)
         self.failed_fast: Trial | None = None
         self._backoff = outcomes.state.backoff
         self._end_run = end_run
-        self._objectives = Objectives(names, is_bare=outcomes.hooks.goes_by_bare_number(settings.metric))
-        self._equal = EqualFailures(outcomes.state, outcomes.recorder.run.path)
-        self._failed_restores: Counter[str] = Counter()  # by trial, in a row
+        self._objectives = Objectives(names, is_bare=outcomes.hooks.goes_by_bare_number(metric))
+        self._equal = EqualFailures(outcomes.state, plan.failure_config.give_up_after, outcomes.recorder.run.path)
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
         """Whether the trial's directory exists and the result has the objectives, which become plain numbers; if not,
@@ -94,10 +96,6 @@ class Failures:
             self._objectives.has_failed(wrong, self._state.trials)
         return False
 
-    def restored(self, trial: Trial) -> None:
-        """A trial has loaded its checkpoint."""
-        self._failed_restores.pop(trial.trial_id, None)
-
     def raised(self, running: RunningTrial, remote: RemoteError) -> None:
         """The trainable has raised, or could not be loaded or set up.
 
@@ -118,7 +116,7 @@ class Failures:
         trial = running.trial
         if event.kind == "refused":  # it could not be started, so the trial waits for its turn again
             self._backoff.refused(event.cause, self._executor.clock.monotonic())
-            self._retry_lost(trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
+            self._lose(trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
             return
         self._backoff.has_room()
         error = _exit_error(running, event, self._backoff.num_in_row(trial.trial_id) + 1)
@@ -145,27 +143,23 @@ class Failures:
         if not gone:
             self._outcomes.let_go(running, keep=False)
         cause = error.summary()
-        self._retry_lost(trial, Ending.of(EndKind.LOST, cause, **facts_of(error)), cause)
-        if self._state.ending is None:
-            self._let_rest(trial, cause, by_signal=by_signal)
+        wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
+        self._lose(trial, Ending.of(EndKind.LOST, cause, **facts_of(error)), cause, wait_s)
 
-    def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
+    def _lose(self, trial: Trial, ending: Ending, cause: str, wait_s: float = 0.0) -> None:
         level = logging.DEBUG
         if self._backoff.is_untold(cause):
             level = logging.WARNING
         text = "trial %s lost its worker (%s); it is started again (logged once)"
         logger.log(level, text, trial.name, cause, extra=about(trial))
-        self._outcomes.take(trial, Transition.RETRY, ending)
-        self._end_with_run(trial)
+        self._try_again(trial, ending, wait_s)
 
-    def _end_with_run(self, trial: Trial) -> None:
-        """If the run is ending, a trial that would be tried again ends."""
+    def _try_again(self, trial: Trial, ending: Ending, wait_s: float) -> None:
+        """A trial waits for another attempt, at least so long. If the run is ending, it ends."""
+        self._outcomes.take(trial, Transition.RETRY, ending)
         if self._state.ending is not None:
             self._outcomes.end(trial, self._state.ending)
-
-    def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
-        wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
-        if wait_s > 0:
+        elif wait_s > 0:
             self._state.waiting.rest(trial, self._executor.clock.monotonic() + wait_s)
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
@@ -177,30 +171,16 @@ class Failures:
         if fault is not None:  # another attempt cannot help
             error = _directory_error(trial, fault)
             final = True
-        # Before the transition back to QUEUED, because the phase says what has failed.
-        retries = self._counts_for_nothing(trial, final) or self._may_retry(trial, final)
         if not gone:
             self._outcomes.let_go(running, keep=False)
         # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
+        trial.num_failures += 1
         self._recorder.directories.write_error(trial, error)
-        if retries:
+        is_tried_again = trial.max_failures < 0 or trial.num_failures <= trial.max_failures
+        if is_tried_again and not (final or self._fail_fast):
             self._retry(trial, error)
         else:
             self._give_up(trial, error, error.summary())
-
-    def _counts_for_nothing(self, trial: Trial, final: bool) -> bool:
-        """Whether this is one of the first failed restores in a row, which do not count as failures."""
-        if trial.phase is not Phase.RESTORING or final:
-            return False
-        self._failed_restores[trial.trial_id] += 1
-        return self._failed_restores[trial.trial_id] <= self._state.settings.free_restore_failures
-
-    def _may_retry(self, trial: Trial, final: bool) -> bool:
-        """Count a failure, and return whether the trial gets another attempt."""
-        trial.num_failures += 1
-        if final or self._state.settings.failure.fail_fast:
-            return False
-        return trial.max_failures < 0 or trial.num_failures <= trial.max_failures
 
     def _retry(self, trial: Trial, error: TrialError) -> None:
         cause = error.summary()
@@ -217,13 +197,11 @@ class Failures:
             trial.start_point().name,
             extra=about(trial),
         )
-        self._outcomes.take(trial, Transition.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
+        wait_s = 0.0
         # Limited retries end by themselves. Without a limit, a trial that fails at once would take all of the machine.
-        if trial.max_failures < 0 and self._state.ending is None:
-            if isinstance(error, WorkerStartError):
-                self._backoff.failed_to_start(trial.trial_id, cause)
-            self._let_rest(trial, cause)
-        self._end_with_run(trial)
+        if trial.max_failures < 0:
+            wait_s = self._backoff.in_vain(trial.trial_id, cause)
+        self._try_again(trial, Ending(EndKind.FAILED, cause, facts_of(error)), wait_s)
 
     def cannot_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that can never start ends in ERROR."""
@@ -238,7 +216,7 @@ class Failures:
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
         self._outcomes.take(trial, Transition.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._outcomes.release(trial)
-        if self._state.settings.failure.fail_fast:
+        if self._fail_fast:
             self.failed_fast = self.failed_fast or trial
             self._end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))
         elif self._state.ending is None:
@@ -352,11 +330,11 @@ class EqualFailures:
     two of them have different errors.
     """
 
-    def __init__(self, state: RunState, run_path: str):
+    def __init__(self, state: RunState, limit: int, run_path: str):
         self._state = state
         self._run_path = run_path
-        self._limit = state.settings.failure.give_up_after
-        self._is_over = not self._limit
+        self._limit = limit
+        self._is_over = not limit
         self._count = 0
         self._cause = ""
         self._same: dict[str, Any] = {}  # the parameters of which all these trials have one value

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
+from minitune.base.settings import number_setting, setting
 from minitune.driver.limits import TRIAL_LIMIT
 from minitune.driver.outcomes import Outcomes
 from minitune.driver.state import RunningTrial
@@ -28,6 +29,7 @@ from minitune.resources import CPU, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
 from minitune.trainable.registry import get_env_creator, has_env_creator
 from minitune.trainable.trial_actor import make_trial_actor
+from minitune.trainable.util import bind_parameters
 
 logger = logging.getLogger("minitune")
 
@@ -63,12 +65,19 @@ class Launcher:
         self._recorder = outcomes.recorder
         self._on_started = on_started
         hooks = outcomes.hooks
-        settings = outcomes.state.settings
+        plan = outcomes.state.plan
+        most = plan.tune_config.max_concurrent_trials
         self._draws_late = hooks.search_alg.draws_late
-        cpus = outcomes.executor.resources()[0].get(CPU, 1)
-        self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
+        self._reuses = plan.tune_config.reuse_actors
+        self._trainable = self._executor.share(bind_parameters(plan.experiment.trainable, self._executor.share))
+        cpus = self._executor.resources()[0].get(CPU, 1)
+        self._ahead = int(max(_AHEAD, 1.1 * cpus))
+        if setting("MAX_PENDING_TRIALS") != "auto":
+            self._ahead = max(1, int(number_setting("MAX_PENDING_TRIALS")))
+        elif most and self._executor.is_ordered:
+            self._ahead = most  # the same on each machine
         self._feasible: Resources | None = None  # the last request that was not refused
-        self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
+        self._max_running = min(most or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
         self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
@@ -181,7 +190,7 @@ class Launcher:
             trial.trial_id,
             trial.name,
             directory,
-            self._state.settings.run_name,
+            self._recorder.run.name,
             trial.seed,
             config,
             trial.attempt.number,
@@ -216,9 +225,8 @@ class Launcher:
         kind = self._worker_kinds.get(key)
         if kind is None:
             creators = {name: self._executor.share(get_env_creator(name))} if name else {}
-            reuse_key = f"trainable {name}" if self._state.settings.reuse_actors else None
-            trainable = self._state.settings.trainable
-            factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
+            reuse_key = f"trainable {name}" if self._reuses else None
+            factory = functools.partial(make_trial_actor, self._trainable, trial.resources, env_creators=creators)
             kind = _WorkerKind(factory, reuse_key)
             self._worker_kinds[key] = kind
         return kind
@@ -267,7 +275,7 @@ class Launcher:
             state.supply = SUPPLY_ENDED if self._hooks.search_has_ended() else SUPPLY_WAITING
             return False
         state.supply = SUPPLY_OPEN
-        trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
+        trial.seed = component_seed(state.seed, f"trial/{trial.number}")
         # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
         self._recorder.trial_added(trial)
         state.add(trial)

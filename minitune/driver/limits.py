@@ -24,10 +24,10 @@ _MAX_LOSSES_BY_SIGNAL = 3
 """The same if a signal has ended the last one."""
 _MAX_IN_VAIN = 30
 """After so many attempts in a row without a new report of any trial, the run ends if nothing runs."""
-_NEVER_UP = 3
-"""The run also ends if the workers of so many trials could not start, and no worker has started."""
 _MAX_REFUSED = 8
 """Or if so many starts in a row were refused, and no worker has started: that is after a minute."""
+_REFUSALS = ""
+"""Their key beside the ids of trials."""
 REPORT_LIMIT = "report"
 TRIAL_LIMIT = "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
@@ -36,8 +36,9 @@ TRIAL_LIMIT = "trial"
 class Backoff:
     """Says how long trials wait after attempts in vain, and when another attempt is of no use.
 
-    An attempt is *in vain* if its worker was lost, or if it has failed and its trial has unlimited retries. The count
-    starts again with a report number that the trial never had: one that repeats its first reports makes no progress.
+    An attempt is *in vain* if its worker was lost or could not start, or if it has failed and its trial has unlimited
+    retries. The count starts again with a report number that the trial never had: one that repeats its first reports
+    makes no progress.
 
     A worker that could not be started says nothing about its trial, so *no* worker is started for a while: the
     next one would be refused, too.
@@ -50,12 +51,11 @@ class Backoff:
     def __init__(self) -> None:
         self.is_active = False
         self.has_come_up = False
-        self._in_row: Counter[str] = Counter()  # by trial: its attempts in vain since its last progress
+        # By trial: its attempts in vain since its last progress. And the refused starts since a worker was ready.
+        self._in_row: Counter[str] = Counter()
         self._reached: dict[str, int] = {}  # by trial: the most reports that it had before its present attempt
         self._in_vain: deque[str] = deque(maxlen=_MAX_IN_VAIN)  # causes of attempts in a row without a new report
-        self._num_refused = 0
         self._no_start_before_s: float | None = None  # None if the last worker was not refused
-        self._never_up: set[str] = set()  # the trials that have failed at their start before any worker was ready
         self._told: set[str] = set()
 
     def num_in_row(self, trial_id: str) -> int:
@@ -72,7 +72,7 @@ class Backoff:
         as hopeless.
         """
         self.is_active = True
-        wait_s = _wait_after(self._in_row[trial_id])
+        wait_s = BACKOFF_S[min(self._in_row[trial_id], len(BACKOFF_S) - 1)]
         self._in_row[trial_id] += 1
         if by_signal:
             return max(wait_s, BACKOFF_AFTER_SIGNAL_S)
@@ -93,22 +93,7 @@ class Backoff:
         """A trial has reported a number that it never had, or has finished."""
         self._in_row.pop(trial_id, None)
         self._in_vain.clear()
-        self.is_active = bool(self._in_row) or self._num_refused > 0
-
-    def failed_to_start(self, trial_id: str, cause: str) -> None:
-        """A trial with unlimited retries has failed before it began.
-
-        Raises:
-            CrashLoopError: If no worker was ready so far, and three trials have failed so.
-        """
-        if self.has_come_up:
-            return
-        self._never_up.add(trial_id)
-        if len(self._never_up) >= _NEVER_UP:
-            raise CrashLoopError(
-                f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: {cause}. "
-                "Fix the cause, or limit max_failures; the run can be resumed"
-            )
+        self.is_active = bool(self._in_row)
 
     def is_untold(self, cause: str) -> bool:
         """Whether this cause of a loss was not told yet."""
@@ -120,17 +105,13 @@ class Backoff:
 
     def refused(self, cause: str, now_s: float) -> None:
         """A worker could not be started. Several at a time count once."""
-        if self._no_start_before_s is not None and now_s < self._no_start_before_s:
-            return
-        self.is_active = True
-        self._no_start_before_s = now_s + _wait_after(self._num_refused)
-        self._num_refused += 1
-        self._in_vain.append(cause)
+        if self.may_start(now_s):
+            self._no_start_before_s = now_s + self.in_vain(_REFUSALS, cause)
 
     def started(self) -> None:
         """A worker is ready."""
         self.has_come_up = True
-        self._num_refused = 0
+        self._in_row.pop(_REFUSALS, None)
 
     def has_room(self) -> None:
         """A worker has exited: there may be room for another one."""
@@ -157,7 +138,7 @@ class Backoff:
         if len(self._in_vain) == _MAX_IN_VAIN:
             return True
         # Shortages pass. But if no worker ever came up, the cause is probably in the settings of the machines.
-        return self._num_refused >= _MAX_REFUSED and not self.has_come_up
+        return self._in_row[_REFUSALS] >= _MAX_REFUSED and not self.has_come_up
 
     def error(self) -> CrashLoopError:
         """The error of a hopeless run."""
@@ -168,10 +149,6 @@ class Backoff:
             "processes and memory (ulimit -u and -v, those of the container), or let fewer trials run "
             "at a time"
         )
-
-
-def _wait_after(num_before: int) -> float:
-    return BACKOFF_S[min(num_before, len(BACKOFF_S) - 1)]
 
 
 # -- time limits -------------------------------------------------------------------------------------------------------

@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
 
 from minitune.base import files
 from minitune.base.forks import Origin
-from minitune.config import CheckpointConfig
-from minitune.driver.hooks import Hooks
-from minitune.driver.snapshot import SnapshotKeeper
+from minitune.base.plugin_calls import guarded
+from minitune.driver.plan import Plan
 from minitune.error import TuneError
 from minitune.experiment.run_description import RunDescription
-from minitune.experiment.trial import Trial
-from minitune.record import journal, records
+from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal, RecordHook
@@ -31,9 +27,8 @@ class OpenRun:
     """A context in which a run's directory belongs to this driver. Entering takes the lock and opens the journal.
 
     Args:
-        dirname_creator: Names the directories of trials, or None.
+        lock: The lock of a new run, which this process holds; None for an earlier run, whose lock is taken.
         listen: Called with each record when it has been added to the journal.
-        lock: The lock, if this process holds it already; None to take it.
 
     Raises:
         RunLockedError: If another driver holds the lock.
@@ -44,29 +39,12 @@ class OpenRun:
     recorder: Recorder
     _journal: Journal
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        *,
-        is_new: bool,
-        checkpoints: CheckpointConfig,
-        dirname_creator: Callable[[Trial], str] | None,
-        time_budget_s: float | None = None,
-        limits: Mapping[str, Any] | None = None,
-        listen: RecordHook | None = None,
-        lock: RunLock | None = None,
-    ):
+    def __init__(self, plan: Plan, run: RunDirectory, *, lock: RunLock | None = None, listen: RecordHook | None = None):
         self.run = run
-        self._time_budget_s = time_budget_s
-        self._limits = limits
-        self._is_new = is_new
+        self._plan = plan
+        self._is_new = lock is not None
         self._lock = lock or RunLock(run.lock)
         self._housekeeper = Housekeeper()
-        self._manager = CheckpointManager(
-            checkpoints,
-            housekeeper=self._housekeeper,
-        )
-        self._dirname_creator = dirname_creator
         self._listen = listen
         self._closing = contextlib.ExitStack()
         self._origin = Origin()
@@ -89,8 +67,11 @@ class OpenRun:
             # A lost journal must not become a new run, which would use the directories of the old one.
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
-            directories = TrialDirectories(self.run, self._journal, self._dirname_creator)
-            self.recorder = Recorder(self.run, self._journal, self._manager, directories)
+            creator = self._plan.experiment.trial_dirname_creator
+            named = creator and guarded(creator, "trial_dirname_creator")
+            manager = CheckpointManager(self._plan.checkpoint_config, housekeeper=self._housekeeper)
+            directories = TrialDirectories(self.run, self._journal, named)
+            self.recorder = Recorder(self.run, self._journal, manager, directories)
             self._closing = stack.pop_all()
         return self
 
@@ -126,25 +107,10 @@ class OpenRun:
         """Write the first records of this driver. Blocks for a sync."""
         if first is not None:
             self._journal.append(first)
-        record = records.opened(os.getpid(), socket.gethostname(), self._time_budget_s, self._limits, description)
+        limits = self._plan.experiment.stopping_criterion
+        budget_s = self._plan.tune_config.budget_s()
+        record = records.opened(os.getpid(), socket.gethostname(), budget_s, limits, description)
         self._journal.append(record)
         self._journal.sync()  # from here on the run can be resumed even after a power cut
         with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
             files.sync_directory(os.path.dirname(self.run.path))
-
-    def keeper(self, hooks: Hooks) -> SnapshotKeeper:
-        """Takes snapshots of the run's plug-ins."""
-        past = self.of_kind(records.STATE)
-        return SnapshotKeeper(self.run, self.recorder, hooks, past)
-
-    def read(self) -> Iterator[records.Record]:
-        """The records so far, with unpickled objects, which executes code."""
-        return journal.read(self.run.journal, unpickle=True)
-
-    def scan(self) -> Iterator[tuple[int, records.Record]]:
-        """Like `read`, but yields each record with its offset, in bytes."""
-        return journal.scan(self.run.journal, unpickle=True)
-
-    def of_kind(self, kind: str) -> list[records.Record]:
-        """The records of one kind so far, with pickled objects."""
-        return list(journal.of_kinds(self.run.journal, kind))

@@ -41,6 +41,7 @@ class Outcomes:
     """Carries out decisions about trials of one run.
 
     Attributes:
+        saves: Whether the trainable is a class that can be saved between two steps.
         take: `transitions.take` for this run: takes a transition of a trial, records it, and tells the plug-ins.
         commands: The calls and stops of actors that wait for `commit`, in order.
     """
@@ -51,7 +52,9 @@ class Outcomes:
         self.hooks = hooks
         self.recorder = recorder
         self.take = functools.partial(take, state, hooks, recorder)
-        self._settings = state.settings
+        self.saves = state.plan.experiment.saves
+        self.checkpoints = state.plan.checkpoint_config
+        self._reuses = state.plan.tune_config.reuse_actors
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._warned_pause = False
         # With time limits, a call and a stop of an actor also start and stop its clocks.
@@ -125,7 +128,7 @@ class Outcomes:
                 where,
                 extra=about(trial),
             )
-        if not self.state.settings.saves:  # a function has saved when it reported
+        if not self.saves:  # a function has saved when it reported
             self.hooks.tell("on_trial_save", trial)
         self.let_go(running)  # before the transition, because a PAUSED trial owns no actor
         self.take(trial, Transition.PAUSE, reason)
@@ -158,8 +161,7 @@ class Outcomes:
 
     def saves_at_end(self) -> bool:
         """Whether a trial that ends now is saved before."""
-        settings = self._settings
-        return settings.saves and (self.state.interrupted or bool(settings.checkpoints.checkpoint_at_end))
+        return self.saves and (self.state.interrupted or bool(self.checkpoints.checkpoint_at_end))
 
     def _saves_first(self, running: RunningTrial, ending: Ending) -> bool:
         """Save a trial that is to end, if it must be saved; return whether its end waits for that.
@@ -216,20 +218,20 @@ class Outcomes:
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
         """Separate the worker from its trial, whose next attempt waits for its exit."""
         self.state.let_go(running)
-        self.commands.append((self._stop, (running, keep and self._settings.reuse_actors)))
+        self.commands.append((self._stop, (running, keep and self._reuses)))
 
     def _timed_stop(self, running: RunningTrial, keeps: bool) -> None:
         self.state.deadlines.forget(running.actor_id)
         self._stop_actor(running, keeps)
 
     def _stop_actor(self, running: RunningTrial, keeps: bool) -> None:
-        exited = self.executor.stop(running.actor_id, self._settings.grace_s, keeps)
+        exited = self.executor.stop(running.actor_id, self.state.grace_s, keeps)
         if exited is not None:
             self.has_left(running, exited)
 
     def note_usage(self, trial: Trial, event: Exited) -> None:
         """Record what an exited process has used, unless it ran several trials."""
-        if not self._settings.reuse_actors:
+        if not self._reuses:
             usage = Usage(round(event.cpu_s, 3), event.peak_bytes)
             trial.usage = usage if trial.usage is None else usage.after(trial.usage)
             self.recorder.record(records.usage(trial.trial_id, trial.attempt.number, usage))
@@ -271,7 +273,7 @@ class Outcomes:
         if running is None:
             if trial.phase is Phase.QUEUED:
                 self.take(trial, Transition.PAUSE, decision.reason)
-        elif running.idle and request.argument and self.state.settings.saves:
+        elif running.idle and request.argument and self.saves:
             running.decision = decision
             self.save(running)
         # A trial that has not trained yet has nothing to save, so it need not be waited for.

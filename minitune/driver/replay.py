@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitune.checkpoint import matches
@@ -25,7 +24,7 @@ from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
-from minitune.record import records
+from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Effect, Story
 
@@ -64,11 +63,10 @@ class Replay(Story):
         self.to_end: list[tuple[Trial, Ending]] = []
         self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
 
-    def run(self, scan: Callable[[], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
+    def run(self, choice: ResumeConfig) -> None:
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
 
         Args:
-            scan: Yields the records in order, each with its offset.
             choice: What to do with finished, failed and unfinished trials.
 
         Raises:
@@ -80,7 +78,7 @@ class Replay(Story):
         self.hooks.context.is_replaying = True
         try:
             self.hooks.tell_all_but(snapshot.states)
-            for offset, record in scan():
+            for offset, record in journal.scan(self.run_directory.journal, unpickle=True):
                 if not is_loaded and offset >= snapshot.offset:
                     self._load()
                     is_loaded = True

@@ -22,7 +22,7 @@ from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.base.shared_values import ObjectStore
 from minitune.base.snapshots import CALLBACKS, STOPPER
 from minitune.config import ResumeConfig, default_storage_path
-from minitune.driver.driver import Driver, base_seed, open_run_of, run_record
+from minitune.driver.driver import Driver, base_seed, run_record
 from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay
@@ -32,7 +32,7 @@ from minitune.error import TuneError
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import reconcile
-from minitune.record import records
+from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, driver_pid
 from minitune.record.reading import read_beginnings, read_overview
@@ -127,7 +127,7 @@ class ResumedDriver(Driver):
             has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
-        opened = self._closing.enter_context(open_run_of(plan, run))
+        opened = self._closing.enter_context(OpenRun(plan, run))
         first = None
         recorded = read_beginnings(run.path)  # raises an error for damage before anything is added to the journal
         if opened.is_blank:
@@ -157,14 +157,14 @@ class ResumedDriver(Driver):
 
     def catch_up(self) -> LeftOver:
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
-        opened = self.opened
+        run = self.opened.run
         recorder = self.opened.recorder
-        snapshot = newest_snapshot(opened.run, opened.of_kind(records.STATE))
+        snapshot = newest_snapshot(run)
         snapshot = snapshot.only(self._components_to_load(snapshot))
         while True:
-            replay = Replay(opened.run, self.state, self.hooks, self.plan.experiment.maker, snapshot)
+            replay = Replay(run, self.state, self.hooks, self.plan.experiment.maker, snapshot)
             try:
-                replay.run(opened.scan, self._wanted.choice)
+                replay.run(self._wanted.choice)
                 break
             except StateRefusedError as error:
                 logger.warning("%s; all events are told to it again", error)
@@ -191,7 +191,8 @@ class ResumedDriver(Driver):
                 recorder.pin(trial.inherited.donor, trial.inherited.record)
         for trial in state.trials:
             recorder.adopt(trial)
-        reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
+        past = journal.read(run.journal, unpickle=True)  # not begun unless it is needed
+        reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(past))
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)
         return LeftOver(is_ended, replay.to_end)

@@ -42,7 +42,7 @@ from minitune.base.user_code import runs
 from minitune.driver.hooks import DriverContext, Hooks
 from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
-from minitune.record import records
+from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import TrialScheduler
@@ -87,9 +87,9 @@ class StateRefusedError(Exception):
         self.component = component
 
 
-def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) -> Snapshot:
+def newest_snapshot(run: RunDirectory) -> Snapshot:
     """The newest snapshot whose file has its recorded checksum, else an empty one. Blocks."""
-    for record in reversed(list(state_records)):
+    for record in reversed(list(journal.of_kinds(run.journal, records.STATE))):
         path = os.path.join(run.path, record["file"])
         if not os.path.isfile(path):
             continue
@@ -136,19 +136,13 @@ def load_state(
 class SnapshotKeeper:
     """Takes snapshots of a run's plug-ins."""
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        recorder: Recorder,
-        hooks: Hooks,
-        past: Iterable[records.Record] = (),
-    ):
-        self._run = run
+    def __init__(self, recorder: Recorder, hooks: Hooks):
+        self._run = recorder.run
         self._recorder = recorder
         self._plugins = dict(hooks.components())
         self._context = hooks.context
         self._unfit: set[str] = set()  # components whose state cannot be saved
-        self._kept = [record["file"] for record in past if "file" in record]
+        self._kept = [record["file"] for record in journal.of_kinds(self._run.journal, records.STATE)]
         self._period_s: float | None = None  # None: it depends on how long a snapshot takes
         if setting("GLOBAL_CHECKPOINT_S") != "auto":
             self._period_s = number_setting("GLOBAL_CHECKPOINT_S")

@@ -10,61 +10,27 @@ import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minitune.base.checks import duration_s
 from minitune.base.read_only import ReadOnlyList
-from minitune.base.shared_values import Handle, Held
-from minitune.config import CheckpointConfig, FailureConfig
+from minitune.base.settings import number_setting
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.completed_result import text_of_config
 from minitune.experiment.decision import GO_ON, Decision
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
 from minitune.experiment.trial import StartPoint, Trial
 from minitune.resources import Allocation, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_OPEN
 
+if TYPE_CHECKING:
+    from minitune.driver.plan import Plan
+
 _READ_ONLY = (
     "the list of a run's trials is read-only; change a copy of it: list(trials). A scheduler ends a trial by "
     "controller.stop_trial(trial)"
 )
-GRACE_S = 10.0
-"""How many seconds a trial may take to unwind after a stop; then it gets SIGTERM, and later SIGKILL."""
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
-class RunSettings(NamedTuple):
-    """The settings of a run that the controller needs.
-
-    Attributes:
-        trainable: The trainable, stored with the executor.
-        saves: Whether the trainable is a class that can be saved between two steps.
-        metric: The metric, a list, or None.
-        max_ahead: How many trials may wait for a worker; None: it depends on the machine.
-        reuse_actors: Whether the worker of a finished trial runs the next one.
-        grace_s: Seconds that a trial has to unwind.
-        free_restore_failures: How many failed restores do not count as failures.
-        trial_timeout_s: Seconds for one attempt, or None.
-        report_timeout_s: Seconds from a pull to a report, or None.
-        strict_metric: Whether a trial fails if its result lacks a metric that is needed.
-    """
-
-    run_name: str = ""
-    trainable: Handle = Held("")
-    checkpoints: CheckpointConfig = CheckpointConfig()
-    saves: bool = False
-    metric: Metric = None
-    seed: int = 0
-    failure: FailureConfig = FailureConfig()
-    max_concurrent_trials: int | None = None
-    max_ahead: int | None = None
-    reuse_actors: bool = False
-    grace_s: float = GRACE_S
-    free_restore_failures: int = 0
-    trial_timeout_s: float | None = None
-    report_timeout_s: float | None = None
-    strict_metric: bool = True
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
@@ -245,6 +211,8 @@ class RunState:
     """The trials of a run in order of submission, with indices, requests and limits, in O(1) or O(log n).
 
     Attributes:
+        seed: That of the run.
+        grace_s: Seconds that a trial may take to unwind after a stop; then it gets SIGTERM, and later SIGKILL.
         supply: See `SchedulerContext.supply`.
         ending: Why the run is ending; None while it continues. `begin_to_end` sets it.
         interrupted: Whether a signal ends the run.
@@ -255,16 +223,20 @@ class RunState:
         running: The trials that have an actor, by actor id.
     """
 
-    def __init__(self, settings: RunSettings | None = None) -> None:
-        settings = settings or RunSettings()
-        self.settings = settings
+    def __init__(self, plan: Plan, seed: int = 0) -> None:
+        self.plan = plan
+        self.seed = seed
         # The run as a whole.
         self.supply = SUPPLY_OPEN
         self.ending: Ending | None = None
         self.interrupted = False
         self.may_start = True
         self.requests: deque[Request] = deque()
-        self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
+        tune = plan.tune_config
+        self.deadlines = Deadlines(
+            duration_s(tune.report_timeout_s, "report_timeout_s"), duration_s(tune.trial_timeout_s, "trial_timeout_s")
+        )
+        self.grace_s = number_setting("FORCE_TRIAL_CLEANUP_S")
         self.backoff = Backoff()
         # Its trials.
         self.trials: list[Trial] = ReadOnlyList((), _READ_ONLY)

@@ -254,7 +254,7 @@ class TuneController:
         for overdue in deadlines.overdue(self._now_s()):
             running = self._state.running[overdue.actor_id]
             running.overdue = overdue  # its exit will be the failure, because only then its last lines are known
-            self._executor.stop(running.actor_id, self._state.settings.grace_s, dump=True)
+            self._executor.stop(running.actor_id, self._state.grace_s, dump=True)
 
     # -- the end of the run --------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class TuneController:
         if self._state.ending is not None:
             return
         self._state.begin_to_end(ending)  # before the ends of trials: a trial that fails meanwhile is not retried
-        deadline_s = self._now_s() + self._state.settings.grace_s
+        deadline_s = self._now_s() + self._state.grace_s
         self._wait_limits.append(lambda: deadline_s - self._now_s())
         self._checks.append(lambda: self._end_late(ending, deadline_s))
         self._end_supply()

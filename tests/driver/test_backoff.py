@@ -10,7 +10,6 @@ from kit import (
     LoggingScheduler,
     LoggingSearcher,
     PauseOnce,
-    SavedCounter,
     fit,
     journal_of,
     report_state,
@@ -331,24 +330,6 @@ def test_a_signal_to_all_workers_at_once_does_not_end_the_run():
 
     grid = fit(Attempts(trainable), {"i": grid_search(list(range(40)))}, executor=virtual_executor(40))
     assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 1)] * 40
-
-
-@pytest.mark.parametrize("first_comes_up", [False, True])
-def test_three_trials_that_cannot_start_end_the_run_if_no_worker_ever_did(first_comes_up):
-    class Broken(SavedCounter):
-        def setup(self, config):
-            if config["i"] or not first_comes_up:
-                raise ImportError("no module")
-            super().setup(config)
-
-    text = "30 attempts in a row" if first_comes_up else "no worker has started, and the workers of 3 trials"
-    with pytest.raises(CrashLoopError, match=f"^{text}.*ImportError: no module"):
-        fit(
-            Broken,
-            {"i": grid_search([0, 1, 2, 3]), "end": 1},
-            executor=virtual_executor(1),
-            max_failures=-1,
-        )
 
 
 def test_a_run_whose_paused_trials_wait_for_one_that_rests_is_not_stuck():

@@ -1,9 +1,12 @@
 """Random lives of trials: status, queue and counters stay true."""
 
+from types import SimpleNamespace
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from minitune import TuneConfig
 from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
@@ -75,7 +78,7 @@ def test_the_queue_is_a_list_in_order_of_arrival(requests, steps):
 
 @hypothesis.given(st.data())
 def test_the_indices_of_a_run_stay_true(data):
-    state, trials = RunState(), []
+    state, trials = RunState(SimpleNamespace(tune_config=TuneConfig())), []
     gone, resting = [], set()
     for _ in range(data.draw(st.integers(1, 60))):
         action = data.draw(st.sampled_from(["add", "START", "STOP", "step", "step", "exit", "rest", "wake"]))

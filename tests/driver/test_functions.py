@@ -355,39 +355,6 @@ def test_a_variable_sets_how_many_trials_are_drawn_ahead(monkeypatch, ahead, dra
     assert seen[0] == drawn
 
 
-class LoadsBadlyTwice(Steps):
-    """Fails at steps 2 and 4, with a checkpoint before it; after each failure the first restore fails."""
-
-    def step(self):
-        marker = Path(self.config["marker"])
-        result = super().step()
-        if self.n % 2 == 0 and not marker.with_suffix(f".{self.n}").exists():
-            marker.with_suffix(f".{self.n}").touch()
-            marker.touch()
-            raise RuntimeError("once, after a checkpoint")
-        return result
-
-    def load_checkpoint(self, checkpoint):
-        marker = Path(self.config["marker"])
-        if marker.exists():
-            marker.unlink()
-            raise OSError("the disk is slow today")
-        super().load_checkpoint(checkpoint)
-
-
-def test_only_failed_restores_in_a_row_are_counted_together(monkeypatch, tmp_path):
-    monkeypatch.setenv("MINITUNE_RESTORE_RETRY_NUM", "1")
-    (trial,) = run(
-        LoadsBadlyTwice,
-        config={"marker": str(tmp_path / "marker")},
-        stop={"n": 5},
-        max_failures=2,
-        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
-        verbose=0,
-    ).trials
-    assert trial.status == "TERMINATED"
-
-
 def test_an_empty_variable_is_as_good_as_none(monkeypatch):
     """In a shell, `VARIABLE= command` is the way to be rid of one; the older name of the setting counts then."""
     monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "")

@@ -1,9 +1,11 @@
 """What a scheduler sees of the run, and what a plug-in may do with what it gets."""
 
+from types import SimpleNamespace
+
 import pytest
 from kit import Spy, cut, deciding, fit, make_trial, report_n, resume
 
-from minitune import Searcher, Stopper
+from minitune import Searcher, Stopper, TuneConfig
 from minitune.driver.hooks import DriverContext
 from minitune.driver.state import RunState
 from minitune.experiment.lifecycle import Transition
@@ -11,7 +13,7 @@ from minitune.search import BasicVariantGenerator
 
 
 def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state():
-    state = RunState()
+    state = RunState(SimpleNamespace(tune_config=TuneConfig()))
     context = DriverContext(state, BasicVariantGenerator())
     assert (context.get_trials(), context.first_pending(), context.first_paused()) == ([], None, None)
     trials = [make_trial(number) for number in range(6)]

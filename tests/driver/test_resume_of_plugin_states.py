@@ -31,6 +31,7 @@ from minitune import (
     FIFOScheduler,
     Searcher,
     Stopper,
+    TuneConfig,
     TuneError,
     report,
 )
@@ -457,9 +458,12 @@ def test_snapshots_take_at_most_a_twentieth_of_the_time(takes_s, pause_s, tmp_pa
             return {}
 
     monkeypatch.setattr(snapshot, "time", now)
-    hooks = Hooks(Slow(), BasicVariantGenerator(), NoopStopper(), (), RunState())
-    recorder = SimpleNamespace(offset=0, is_ours=True, record=lambda record: None, directories=None)
-    keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, hooks)
+    state = RunState(SimpleNamespace(tune_config=TuneConfig()))
+    hooks = Hooks(Slow(), BasicVariantGenerator(), NoopStopper(), (), state)
+    run = RunDirectory(str(tmp_path))
+    Path(run.journal).touch()
+    recorder = SimpleNamespace(run=run, offset=0, is_ours=True, record=lambda record: None, directories=None)
+    keeper = SnapshotKeeper(recorder, hooks)
     recorder.offset = 1
     keeper.save()
     assert keeper.due_s - now.monotonic() == pytest.approx(pause_s)

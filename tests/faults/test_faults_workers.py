@@ -142,14 +142,9 @@ class Refusing(SavedCounter):
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize(
-    ("how", "max_failures", "free", "loaded"),
-    [("refuse", 2, "0", "3 2 "), ("refuse", 1, "1", "3 2 "), ("die", 2, "0", "3 2 "), ("empty", 1, "0", "2 ")],
-    ids=["refused", "refused for free", "death", "emptied"],
+    ("how", "max_failures", "loaded"), [("refuse", 2, "3 2 "), ("die", 2, "3 2 "), ("empty", 1, "2 ")]
 )
-def test_unusable_checkpoint_falls_back_to_the_one_before(
-    how, max_failures, free, loaded, tmp_path, monkeypatch, caplog
-):
-    monkeypatch.setenv("TUNE_RESTORE_RETRY_NUM", free)
+def test_unusable_checkpoint_falls_back_to_the_one_before(how, max_failures, loaded, tmp_path, caplog):
     config = {"end": 6, "how": how, "place": str(tmp_path)}
     executor = "local" if how == "die" else "inline"
     (result,) = fit(Refusing, config, max_failures=max_failures, checkpoint_frequency=1, executor=executor)
