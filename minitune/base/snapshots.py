@@ -18,8 +18,8 @@ NAME = "plugins-{}.pkl"
 SEARCHER = "searcher"
 SCHEDULER = "scheduler"
 STOPPER = "stopper"
-CALLBACKS = "callbacks"
-"""The components of a run's plug-ins."""
+CALLBACK = "callback"
+"""The components of a run's plug-ins; a callback also has its number."""
 
 
 SAVED = "state.pkl"
@@ -31,7 +31,7 @@ class SavedFiles(dict[str, bytes]):
 
 
 class PluginState(NamedTuple):
-    """The state of one plug-in, or of all callbacks.
+    """The state of one plug-in.
 
     Attributes:
         plugin: The names of its classes.

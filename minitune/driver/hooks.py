@@ -16,7 +16,7 @@ from typing import Any
 
 from minitune.base.plugin_calls import PluginCaller, hook_name, raise_told
 from minitune.base.settings import number_setting
-from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
+from minitune.base.snapshots import CALLBACK, SCHEDULER, SEARCHER, STOPPER
 from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.error import TuneError
 from minitune.experiment.callback import Callback
@@ -123,12 +123,13 @@ class Hooks:
         self.tell_all_but()
 
     def components(self) -> Iterator[tuple[str, Any]]:
-        """Each component by name: the plug-in, or the tuple of callbacks."""
+        """Each plug-in by the name of its component."""
         # Without `search.confirm`, which has no state.
         yield SEARCHER, getattr(self.search_alg, "__wrapped__", self.search_alg)
         yield SCHEDULER, self.scheduler
         yield STOPPER, self.stopper
-        yield CALLBACKS, self.callbacks
+        for number, callback in enumerate(self.callbacks):
+            yield f"{CALLBACK} {number}", callback
 
     def tell_all_but(self, deaf: Collection[str] = ()) -> None:
         """From now on, tell searcher, scheduler or stopper nothing if it is in `deaf`."""

@@ -20,7 +20,7 @@ from typing import Any
 from minitune.base.files import local_path
 from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.base.shared_values import ObjectStore
-from minitune.base.snapshots import CALLBACKS, STOPPER
+from minitune.base.snapshots import SCHEDULER, SEARCHER
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.driver import Driver, base_seed, run_record
 from minitune.driver.open_run import OpenRun
@@ -66,7 +66,7 @@ class Fresh:
 
     def takes_over(self, component: str, plugin: Any) -> bool:
         """Whether a plug-in gets its saved state."""
-        is_fresh = self.run if component in (STOPPER, CALLBACKS) else self.tune
+        is_fresh = self.tune if component in (SEARCHER, SCHEDULER) else self.run
         return not is_fresh or saves_itself(component, plugin)
 
 

@@ -17,22 +17,21 @@ import contextlib
 import io
 import logging
 import os
-import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.forks import Origin
-from minitune.base.pickling import by_value_pickler, dumps_by_value, loads_referring
+from minitune.base.pickling import by_value_pickler, loads_referring
 from minitune.base.plugin_calls import forked_error
 from minitune.base.settings import number_setting, setting
 from minitune.base.snapshots import (
-    CALLBACKS,
     NAME,
     SAVED,
     SCHEDULER,
     SEARCHER,
+    STOPPER,
     PluginState,
     SavedFiles,
     decode_states,
@@ -83,7 +82,7 @@ class StateRefusedError(Exception):
     """A plug-in cannot load its state."""
 
     def __init__(self, component: str, plugin: Any, error: Exception):
-        super().__init__(f"the {component} ({class_names(plugin)}) cannot load its saved state: {_told(error)}")
+        super().__init__(f"the {component} ({class_names(plugin)}) cannot load its saved state: {error!r}")
         self.component = component
 
 
@@ -118,15 +117,11 @@ def load_state(
             with _scratch(run, saved) as directory:
                 plugin.restore(os.path.join(directory, SAVED))
         elif component == SEARCHER:
-            own, of_searcher = pickle.loads(saved)
+            own, of_searcher = _loads(saved, context, trials)
             plugin.set_state(own)
             searcher = innermost(plugin)
             if searcher is not None:
                 take_over(searcher, of_searcher)
-        elif component == CALLBACKS:
-            for callback, (name, data) in zip(plugin, pickle.loads(saved), strict=False):
-                if data is not None and name == type(callback).__qualname__:
-                    callback.set_state(_loads(data, context, trials))
         else:
             plugin.set_state(_loads(saved, context, trials))
     except Exception as error:
@@ -175,15 +170,12 @@ class SnapshotKeeper:
                 if isinstance(error, OSError):
                     self._recorder.directories.raise_if_run_ends(error, self._run.path)
                 self._unfit.add(component)
-                logger.warning(
-                    "the state of the %s cannot be saved (%s); a resume tells it all events again",
-                    component,
-                    _told(error),
-                )
+                told = f"{class_names(plugin)}: {type(error).__name__}: {error}"
+                logger.warning("the state of the %s cannot be saved (%s); a resume goes on without it", component, told)
                 continue
             if not self._recorder.is_ours:
                 raise forked_error(class_names(plugin))
-            if state is not None:
+            if state:
                 found[component] = PluginState(class_names(plugin), state)
         return found
 
@@ -191,9 +183,6 @@ class SnapshotKeeper:
         """The state of a plug-in; None if it has none."""
         if component == SEARCHER:
             return self._state_of_search(plugin)
-        if component == CALLBACKS:
-            states = [(type(each).__qualname__, _callback_state(each, self._context)) for each in plugin]
-            return None if all(state is None for _, state in states) else pickle.dumps(states)
         if component == SCHEDULER and _overrides(plugin, TrialScheduler, _BY_FILES):
             return self._saved_files(plugin)
         with runs(plugin.get_state):
@@ -210,7 +199,7 @@ class SnapshotKeeper:
         with runs(plugin.get_state):
             if searcher is not None and inner is None:
                 inner = searcher.get_state()
-            return dumps_by_value((plugin.get_state(), inner))
+            return _dumps((plugin.get_state(), inner), self._context)
 
     def _saved_files(self, plugin: Any) -> SavedFiles:
         with _scratch(self._run) as directory, runs(plugin.save):
@@ -246,7 +235,7 @@ class SnapshotKeeper:
 
 def saves_itself(component: str, plugin: Any) -> bool:
     """Whether a plug-in's class says what its state is."""
-    if component == CALLBACKS:
+    if component not in (SEARCHER, SCHEDULER, STOPPER):
         return True
     one = plugin
     if component == SEARCHER:
@@ -268,28 +257,11 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
 
 
 def class_names(plugin: Any) -> str:
-    """The class name of a plug-in, with those of wrapped searchers; `callbacks` for their tuple."""
-    if isinstance(plugin, tuple):
-        return "callbacks"
+    """The class name of a plug-in, with those of wrapped searchers."""
     parts = [plugin]
     if isinstance(plugin, SearchGenerator):
         parts += layers_of(plugin.searcher)
     return "/".join(type(part).__qualname__ for part in parts)
-
-
-def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
-    """The pickled state of one callback, alone, so that a failure does not affect others."""
-    try:
-        with runs(callback.get_state):
-            state = callback.get_state()
-            return None if state is None else _dumps(state, context)
-    except Exception as error:
-        logger.warning("the state of %s cannot be saved (%s)", type(callback).__name__, _told(error))
-        return None
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 # -- contents ----------------------------------------------------------------------------------------------------------
