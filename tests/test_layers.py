@@ -65,6 +65,7 @@ ALSO = {
     "plugins": {"search.surface"},
     "record": {"tune_config"},
     "run": {
+        "driver.plan",
         "executors.trial_executor",
         "trainable.trainable",
         "trainable.trial_actor",
@@ -76,8 +77,8 @@ ALSO = {
     "API": {"actor.launcher", "actor.zygote_process"},
 }
 """Single modules that a layer may import besides: the thread of trackers; the Gaussian process, for PB2; the settings
-that are recorded for a resume; the executor protocol, what makes the worker's factory, and what it is sent by name; how
-output of a trial is caught; the zygote of a run."""
+that are recorded for a resume; the plan of the run; the executor protocol, what makes the worker's factory, and what
+it is sent by name; how output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
 MAY_NEED_MORE = ("integration.", "sklearn.", "testing.", "search.surface", "ray.in_trial", "ray.lightning")

@@ -7,8 +7,6 @@ hook has returned, so no trial changes while a hook runs.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -136,9 +134,6 @@ class Hooks:
         hears_stops = STOPPER not in deaf and not _is_left(self.stopper.__call__, Stopper.__call__)
         self._on_stop = (self.stopper,) if hears_stops else ()
         self._of_scheduler = _overridden(None if SCHEDULER in deaf else self.scheduler, TrialScheduler)
-        if self.search_alg.may_repeat:
-            for name, hooks in self._of_scheduler.items():
-                self._of_scheduler[name] = [_unless_repeat(hook) for hook in hooks]
         self._of_searcher = _overridden(None if SEARCHER in deaf else self.search_alg, SearchAlgorithm)
         self._adopts = SEARCHER not in deaf
 
@@ -172,15 +167,9 @@ class Hooks:
 
     # -- the run -------------------------------------------------------------------------------------------------
 
-    def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:
-        """The run begins. An older `setup` without arguments is called without them, with a warning."""
-        arguments = {"stop": stop, "num_samples": num_samples, "total_num_samples": total_num_samples, **info}
-        for listener in self._listening("setup"):
-            if _takes(listener, arguments):
-                self._call((listener,), None, **arguments)
-            else:
-                logger.warning("%s should take %s and **info", hook_name(listener), ", ".join(arguments))
-                self._call((listener,), None)
+    def setup(self, **spec: Any) -> None:
+        """The run begins."""
+        self._call(self._listening("setup"), None, **spec)
         # From now on the callbacks hear events.
         self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
         for hook in self._listeners["on_trial_result"]:
@@ -206,24 +195,21 @@ class Hooks:
             TuneError: The error of the first hook that raised one.
             KeyboardInterrupt: If the user has ended a hook by Ctrl-C.
         """
-        first: TuneError | None = None
-        interrupt: KeyboardInterrupt | None = None
+        failure: TuneError | KeyboardInterrupt | None = None
         for listener in self._listeners["on_experiment_end"]:
             if getattr(listener, "__self__", None) is self._caller.interrupted:
                 continue
             try:
                 self._call((listener,), None, trials=trials)
             except KeyboardInterrupt as error:
-                interrupt = error
+                failure = error
             except TuneError as error:
-                if after_error or interrupt is not None or first is not None:
+                if after_error or failure is not None:
                     logger.warning("%s", error)
                 else:
-                    first = error
-        if interrupt is not None:
-            raise interrupt
-        if first is not None:
-            raise first
+                    failure = error
+        if failure is not None:
+            raise failure
 
     def commands_to_show(self) -> list[str]:
         """The commands that show what callbacks have written; see `Callback.how_to_show`."""
@@ -248,10 +234,6 @@ class Hooks:
         if left_s is not None:
             wait_s = min(wait_s, left_s)
         return wait_s
-
-    def drop_requests(self) -> None:
-        """Drop the scheduler's open requests."""
-        self._state.requests.clear()
 
     # -- what to do next ---------------------------------------------------------------------------------------------
 
@@ -284,8 +266,6 @@ class Hooks:
 
     def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
         """Why the scheduler has chosen the trial, as text and as facts; empty if it does not say."""
-        if _is_left(self.scheduler.why_chosen, TrialScheduler.why_chosen):
-            return "", {}
         told: tuple[str, Mapping[str, Any]] = self._call((self.scheduler.why_chosen,), trial, trial)
         return told
 
@@ -301,20 +281,28 @@ class Hooks:
 
     def added(self, trial: Trial) -> bool:
         """A trial was added, or will be retried; returns whether the scheduler was told."""
-        hook = self._of_scheduler["on_trial_add"]
-        if not hook:
+        hooks = self._of_scheduler["on_trial_add"]
+        if not hooks or trial.repeats is not None:
             return False
-        self._call(hook, trial, self.context, trial)
+        self._call(hooks, trial, self.context, trial)
         return True
 
-    def decide(self, trial: Trial, result: dict[str, Any], *, ends: bool = False) -> Decision:
+    def decide(
+        self, trial: Trial, result: dict[str, Any], *, ends: bool = False, recorded: Decision | None = None
+    ) -> Decision:
         """Pass a new result to stopper, scheduler and searcher, in this order, and return the decision. To stop the
-        trial, `done` is set in `result`. `ends`: the trial has ended by itself.
+        trial, `done` is set in `result`.
+
+        `ends`: the trial has ended by itself. `recorded`: the decision on record, so that their answers do not count.
         """
-        # The scheduler is not asked about a trial that ends anyway. Scheduler and searcher get its result once, as that
-        # of a trial that has completed.
+        # The scheduler hears of no repeat: that runs as far as its trial did. Scheduler and searcher
+        # get the result of a trial that ends anyway once, as that of a trial that has completed.
         ending = None
-        if self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result)):
+        is_met = self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
+        if recorded is not None:
+            if recorded == STOP and recorded.ending.kind in (EndKind.CRITERION, EndKind.DONE):
+                ending = recorded.ending
+        elif is_met:
             ending = _criterion_met(self._call((self.stopper.describe,), trial))
         elif ends or result.get(DONE):
             ending = Ending.of(EndKind.DONE)
@@ -328,45 +316,36 @@ class Hooks:
         searcher = self._of_searcher["on_trial_result"]
         hooks = self._of_scheduler["on_trial_result"]
         if not (searcher or hooks):
-            return GO_ON
+            return recorded or GO_ON
+        if trial.repeats is not None:
+            hooks = ()
         # One dict for both: a scheduler may tell the searcher something by adding a key, as that of BOHB does.
         flat = flatten(complete(result, trial.attempt.config))
         answer = self._call(hooks, trial, self.context, trial, flat)
-        if isinstance(answer, Decision):
-            decision = answer
-        else:
-            try:
-                decision = Decision.of(answer or CONTINUE)
-            except ValueError as error:
-                hook = hook_name(self.scheduler.on_trial_result)
-                raise TuneError(f"{hook} returned no decision about trial {trial.name}: {error}") from error
-        if decision == STOP:
-            result[DONE] = True
-            if decision.ending.kind is EndKind.SCHEDULER:
-                ending = self.scheduler_stops(decision.reason, decision.facts)
-                decision = Decision(STOP, ending.text, save=decision.save, exploit=decision.exploit, facts=ending.facts)
-        elif searcher:  # of a stopped trial it hears `on_trial_complete`
+        decision = recorded
+        if decision is None:
+            decision = answer if isinstance(answer, Decision) else self._understood(answer or CONTINUE, trial)
+            if decision == STOP:
+                result[DONE] = True
+                if decision.ending.kind is EndKind.SCHEDULER:
+                    end = self.scheduler_stops(decision.reason, decision.facts)
+                    decision = Decision(STOP, end.text, save=decision.save, exploit=decision.exploit, facts=end.facts)
+        # Of a trial that the scheduler stops it hears `on_trial_complete`. Any other stop on record came later.
+        if searcher and not result.get(DONE):
             self._call(searcher, trial, trial.trial_id, flat)
         return decision
+
+    def _understood(self, answer: str, trial: Trial) -> Decision:
+        try:
+            return Decision.of(answer)
+        except ValueError as error:
+            hook = hook_name(self.scheduler.on_trial_result)
+            raise TuneError(f"{hook} returned no decision about trial {trial.name}: {error}") from error
 
     def scheduler_stops(self, reason: str, facts: Mapping[str, Any] | None = None) -> Ending:
         """The ending of a trial that the scheduler stops, with its name."""
         text = reason or EndKind.SCHEDULER.text
         return Ending(EndKind.SCHEDULER, text, {**(facts or {}), "scheduler": self.scheduler.short_name})
-
-    def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
-        """Pass a recorded result to the same plug-ins again, and ignore their answers: `decision` is on record."""
-        if self._on_stop:
-            self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
-        searcher = self._of_searcher["on_trial_result"]
-        tells = searcher or self._of_scheduler["on_trial_result"]
-        if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
-            told = dict(flat)  # plug-ins may change it
-            self._call(self._of_scheduler["on_trial_result"], trial, self.context, trial, told)
-            # `decide` sets DONE when the scheduler stops a trial. It does not pass that result on to the searcher,
-            # which hears `on_trial_complete` instead. Any other stop came later: the searcher has heard of the result.
-            if not result.get(DONE):
-                self._call(searcher, trial, trial.trial_id, told)
 
     def limit_reached(self, trial: Trial) -> str:
         """The limit of its stop criterion that a trial's last result has reached, as text; empty if there is none."""
@@ -417,11 +396,13 @@ class Hooks:
             if trial.progress.config is not None:
                 result = complete(result, trial.progress.config)
             flat = flatten(result)
-            if hooks := self._of_scheduler["on_trial_complete"]:
+            hooks = self._of_scheduler["on_trial_complete"]
+            if hooks and trial.repeats is None:
                 self._call(hooks, trial, self.context, trial, flat)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
         else:
-            self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
+            if trial.repeats is None:
+                self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
         self.tell("on_trial_complete", trial)
 
@@ -435,7 +416,8 @@ class Hooks:
 
     def failed(self, trial: Trial) -> None:
         """An attempt of the trial has failed. Called before `recovers` or `errored`."""
-        self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
+        if trial.repeats is None:
+            self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
         self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
@@ -472,22 +454,3 @@ def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
             if plugin is not None and not _is_left(hook := getattr(plugin, name), getattr(base, name)):
                 found[name] = (hook,)
     return found
-
-
-def _unless_repeat(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """The hook of a scheduler without trials that repeat others: these run as far as the others did."""
-
-    @functools.wraps(hook)
-    def call(context: DriverContext, trial: Trial, *arguments: Any) -> Any:
-        return hook(context, trial, *arguments) if trial.repeats is None else None
-
-    call.__dict__["__self__"] = getattr(hook, "__self__", None)  # an error names the scheduler
-    return call
-
-
-def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
-    try:
-        inspect.signature(hook).bind(**arguments)
-    except TypeError:
-        return False
-    return True

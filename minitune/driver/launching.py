@@ -25,7 +25,7 @@ from minitune.experiment.trial import StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
 from minitune.record import records
-from minitune.resources import CPU, Resources
+from minitune.resources import Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
 from minitune.trainable.registry import get_env_creator, has_env_creator
 from minitune.trainable.trial_actor import make_trial_actor
@@ -34,8 +34,8 @@ from minitune.trainable.util import bind_parameters
 logger = logging.getLogger("minitune")
 
 _AHEAD = 200
-"""How many trials are drawn ahead: so many, or a tenth more than there are CPUs. Not measured: more are drawn in vain
-if the run ends, with fewer short trials may wait for the searcher.
+"""How many trials are drawn ahead. Not measured: more are drawn in vain if the run ends, with fewer short trials may
+wait for the searcher.
 """
 _AHEAD_PER_TURN = 50
 """How many of them are drawn in one turn of the loop. Not measured: with more, events wait longer."""
@@ -51,7 +51,11 @@ class Refusal(Exception):
 
 
 class Launcher:
-    """Draws trials from the searcher, and starts them while the executor has room."""
+    """Draws trials from the searcher, and starts them while the executor has room.
+
+    Attributes:
+        chooses_in_order: See `TrialScheduler.chooses_in_order`.
+    """
 
     def __init__(
         self,
@@ -70,16 +74,13 @@ class Launcher:
         self._draws_late = hooks.search_alg.draws_late
         self._reuses = plan.tune_config.reuse_actors
         self._trainable = self._executor.share(bind_parameters(plan.experiment.trainable, self._executor.share))
-        cpus = self._executor.resources()[0].get(CPU, 1)
-        self._ahead = int(max(_AHEAD, 1.1 * cpus))
+        self._ahead = _AHEAD
         if setting("MAX_PENDING_TRIALS") != "auto":
             self._ahead = max(1, int(number_setting("MAX_PENDING_TRIALS")))
-        elif most and self._executor.is_ordered:
-            self._ahead = most  # the same on each machine
         self._feasible: Resources | None = None  # the last request that was not refused
         self._max_running = min(most or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
-        self._chooses_in_order = hooks.scheduler.chooses_in_order
+        self.chooses_in_order = hooks.scheduler.chooses_in_order
         self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
 
     def launch(self) -> Refusal | None:
@@ -98,12 +99,11 @@ class Launcher:
             num_drawn = len(state.trials)
             room = self._max_running - len(state.running) - len(waiting.leaving)
             is_done = not room or self._look_ahead(room)
-            if len(state.trials) > num_drawn and self._chooses_in_order:
+            if len(state.trials) > num_drawn and self.chooses_in_order:
                 self._start_all()  # one of them may need less than those that wait
         except Refusal as refusal:
             return refusal
-        if is_done and state.supply != SUPPLY_WAITING and self._chooses_in_order and not state.backoff.is_active:
-            state.may_start = False
+        state.may_start = not is_done or state.backoff.is_active
         return None
 
     def _start_all(self) -> None:
@@ -116,7 +116,7 @@ class Launcher:
             asked_at = state.supply
             # A stopped actor has its resources until it has exited.
             while len(state.running) + len(waiting.leaving) < self._max_running:
-                has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
+                has_waiting = waiting.num_pending or waiting.paused or not self.chooses_in_order
                 if not ((has_waiting and self._start_one()) or self._draw()):
                     break
 
@@ -125,7 +125,7 @@ class Launcher:
         state = self._state
         chosen: Trial | None = None
         candidates = state.waiting.queue.heads()
-        if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
+        if not (candidates and self.chooses_in_order):  # otherwise it would choose the first candidate
             chosen = self._hooks.choose()
             if state.requests:
                 self._outcomes.run_requests()  # they may concern the candidates

@@ -111,7 +111,7 @@ class Replay(Story):
         if kind not in _NO_EVENTS:
             # The driver carried out the scheduler's earlier requests, so they are in the journal. Only the requests
             # after the very last event may not have been carried out.
-            self.hooks.drop_requests()
+            self.state.requests.clear()
         effect = super().apply(record)
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
@@ -147,7 +147,7 @@ class Replay(Story):
             decision = Decision.stop(records.ending_of(record))
         elif record["reason"]:
             decision = Decision(record["decision"], record["reason"])
-        self.hooks.retell(trial, record["metrics"], flat, decision)
+        self.hooks.decide(trial, record["metrics"], recorded=decision)
         super()._record_result(trial, record, flat)
 
     def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:

@@ -216,8 +216,8 @@ class RunState:
         supply: See `SchedulerContext.supply`.
         ending: Why the run is ending; None while it continues. `begin_to_end` sets it.
         interrupted: Whether a signal ends the run.
-        may_start: False if no trial can start; True again when a trial is added, waits or ends, a worker exits, or the
-            supply ends.
+        may_start: Whether something has happened since the last launch after which a trial might start: a trial is
+            added, waits or ends, a worker exits, the supply ends, or plug-ins have to be asked after each event.
         trials: All trials. Plug-ins get this list, so only this class changes it.
         unfinished: The trials that have not ended, by trial id.
         running: The trials that have an actor, by actor id.

@@ -21,7 +21,7 @@ from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.outcomes import Outcomes
 from minitune.driver.state import RunState
 from minitune.error import TuneError
-from minitune.executors.trial_executor import CallReturned, Placed, TrialExecutor
+from minitune.executors.trial_executor import CallReturned, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
@@ -72,7 +72,6 @@ class TuneController:
         self._launcher = Launcher(self._outcomes, self._events.on_started)
         self._was_ended = False
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
-        self._has_news = True  # whether the last wait has brought an event other than Placed
         # A run has only the limits and checks that it needs: most runs have none.
         self._wait_limits: list[Callable[[], float]] = []
         self._checks: list[Callable[[], None]] = []
@@ -114,7 +113,7 @@ class TuneController:
         waiting = state.waiting
         if waiting.resting and waiting.end_rests(self._now_s()):
             state.may_start = True
-        if state.ending is None and (state.may_start or state.requests or not state.running):
+        if state.ending is None and (state.may_start or state.requests or not (state.running or waiting.leaving)):
             self._launch()
         is_over = not (state.running or state.unfinished) and state.supply == SUPPLY_ENDED
         if not is_over:
@@ -131,11 +130,7 @@ class TuneController:
     def _launch(self) -> None:
         """Start trials, and carry out what the scheduler has requested meanwhile."""
         state = self._state
-        has_to_wait = state.backoff.is_active and self._has_to_wait()
-        # In logical order, no plug-in is asked after a wait without news: one that draws at each call would draw more
-        # on a slow machine, where more waits time out.
-        is_idle = not (state.running or state.waiting.leaving)
-        if not has_to_wait and (self._has_news or is_idle or not self._executor.is_ordered):
+        if not (state.backoff.is_active and self._has_to_wait()):
             while state.ending is None:
                 refusal = self._launcher.launch()
                 if refusal is None:
@@ -162,8 +157,10 @@ class TuneController:
         """Wait for events, and apply them. Their records are written before the workers are answered."""
         state = self._state
         events = self._executor.wait(timeout_s)
-        # In logical order there is one event at a time.
-        self._has_news = bool(events) and not isinstance(events[0], Placed)
+        # Not after a wait without an event: a plug-in that draws at each call would draw more on a slow machine, where
+        # more waits time out.
+        if events and (state.supply == SUPPLY_WAITING or not self._launcher.chooses_in_order):
+            state.may_start = True
         count = 0
         # Real time, even under a virtual clock: real workers wait for their answers.
         until_s = time.monotonic() + _TOGETHER_S

@@ -32,7 +32,6 @@ class Admission(Generic[_Actor, _Parked]):
     isolates = False
     has_queue = False
     writes_parameters = False
-    is_ordered = False
 
     def __init__(self, ledger: Ledger):
         self._ledger = ledger

@@ -14,7 +14,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,8 +56,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         window: How many actors run at the same time, on every machine.
     """
 
-    is_ordered = True
-
     def __init__(self, executor: TrialExecutor, window: int):
         super().__init__(_ledger_like(executor))
         self.clock = executor.clock
@@ -68,7 +65,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self._executor = executor
         self._window = window
         self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated positions are skipped
-        self._placed: deque[Event] = deque()
+        self._placed: list[Event] = []
         self._numbers = itertools.count()
         self._time = 0
 
@@ -163,13 +160,11 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
             self._expect(actor)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`. Returns at most one event."""
+        """See `TrialExecutor.wait`. Returns at most one event, after those that concern only time limits."""
         end_s = math.inf
         if timeout_s is not None:
             end_s = self.clock.monotonic() + timeout_s
         while (event := self._take_due()) is None:
-            if self._placed:
-                return [self._placed.popleft()]
             if timeout_s is not None:
                 timeout_s = max(0.0, end_s - self.clock.monotonic())
             arrived = self._executor.wait(timeout_s)
@@ -177,7 +172,9 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
                 return []
             for one in arrived:
                 self._keep(one)
-        return [event]
+        placed = list(self._placed)
+        self._placed.clear()
+        return [*placed, event]
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""

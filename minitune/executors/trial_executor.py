@@ -62,8 +62,6 @@ class TrialExecutor(Protocol):
     """Whether an actor may wait after `start`; then `Placed` is its first event."""
     writes_parameters: bool
     """Whether an actor's process may write the parameter files of its trial."""
-    is_ordered: bool
-    """Whether the order of events depends on the calls only, and not on the time; see `logical_order`."""
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """The total and the free amounts, by resource name."""

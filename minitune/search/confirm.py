@@ -46,7 +46,6 @@ class Confirm:
     """
 
     draws_late = True  # the search must be able to end in time
-    may_repeat = True
 
     def __init__(
         self,

@@ -95,8 +95,6 @@ class SearchAlgorithm(Saved):
     draws_late = False
     """Whether it is asked only for trials that can start now, as it learns from each result, and may end at any time.
     """
-    may_repeat = False
-    """Whether some of its trials repeat others (`Trial.repeats`). The scheduler hears nothing of these."""
 
     _finished = False
 

@@ -61,19 +61,6 @@ def test_hooks_get_keywords():
     }
 
 
-def test_a_setup_without_keywords_gets_none(caplog):
-    class Old(Callback):
-        is_set_up = False
-
-        def setup(self):
-            self.is_set_up = True
-
-    old = Old()
-    fit_heard(Steps, old)
-    assert old.is_set_up
-    assert "Old.setup should take stop, num_samples, total_num_samples" in caplog.text
-
-
 # -- what they can change ----------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import pytest
 from kit import Log, LoggingScheduler, LoggingSearcher
 from manual_pages import MANUAL
 
-from minitune import Callback
+from minitune import Callback, TuneConfig
 from minitune.driver.hooks import Hooks
 from minitune.driver.state import RunState
 from minitune.driver.transitions import take
@@ -64,7 +64,7 @@ def told(name):
     log = Log()
     searcher = SearchGenerator(LoggingSearcher(log))
     searcher.add_configurations([PlainExperiment({}, 1, TrialMaker("train"))])
-    state = RunState()
+    state = RunState(SimpleNamespace(tune_config=TuneConfig()))
     hooks = Hooks(LoggingScheduler(log), searcher, NoopStopper(), [LoggingCallback(log)], state)
     hooks.setup(stop=None, num_samples=1, total_num_samples=1)
     trial = hooks.next_trial()
