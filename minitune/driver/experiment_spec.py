@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from minitune.base.checks import check_num_samples, duration_s, require, require_creator, shown
+from minitune.base.checks import check_num_samples, duration_s, require_creator, shown
 from minitune.base.files import StorageContext, local_path
-from minitune.base.settings import number_setting, setting, variable_of
+from minitune.base.settings import number_setting, setting
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
@@ -29,10 +27,10 @@ from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record.layout import check_run_name, default_run_name
 from minitune.resources import Resources
 from minitune.space.distributions import own_space
-from minitune.space.domains import Domain, is_grid
+from minitune.space.domains import is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.stopper.stopper import flat_criteria
-from minitune.trainable.registry import get_trainable, register_trainable
+from minitune.trainable.registry import get_trainable
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import (
     trainable_name,
@@ -40,8 +38,6 @@ from minitune.trainable.util import (
     validate_trainable,
     way_to_class,
 )
-
-logger = logging.getLogger("minitune")
 
 
 class Experiment:
@@ -62,9 +58,6 @@ class Experiment:
         TypeError: If the trainable is a class that is no `Trainable`.
         ValueError: If an argument has an invalid value.
     """
-
-    PUBLIC_KEYS = frozenset({"stop", "num_samples", "time_budget_s"})
-    """The keys of the `spec` that callbacks, searchers and schedulers get."""
 
     def __init__(
         self,
@@ -131,7 +124,11 @@ class Experiment:
         self.resources_per_trial: Resources | None = None
         if resources_per_trial is not None:
             self.resources_per_trial = Resources.of(resources_per_trial)
-            self._refuse_twice(self._declared_for_any())
+            if self._depends_on_config or trainable_resources(self.trainable, {}) is not None:
+                raise TuneError(
+                    f"resources are set twice for {self.trainable_name}: by resources_per_trial and by the trainable "
+                    "itself; leave one of them out"
+                )
         self.checkpoints()  # raises an error if the trainable cannot be saved as wanted
         # Only now, because it needs the checked resources. A run gives it another maker.
         self.maker = self.new_maker()
@@ -185,19 +182,15 @@ class Experiment:
     @property
     def static_request(self) -> Resources | None:
         """The resources of every trial, or None if they depend on the configuration."""
-        if self.resources_per_trial is not None:
-            return self.resources_per_trial
-        if self._depends_on_config:
+        if self.resources_per_trial is None and self._depends_on_config:
             return None
         return self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
         """The resources of a trial with this configuration."""
-        declared = trainable_resources(self.trainable, config)
-        if self.resources_per_trial is None:
-            return Resources.of(declared)
-        self._refuse_twice(declared)
-        return self.resources_per_trial
+        if self.resources_per_trial is not None:
+            return self.resources_per_trial
+        return Resources.of(trainable_resources(self.trainable, config))
 
     @property
     def _depends_on_config(self) -> bool:
@@ -205,20 +198,6 @@ class Experiment:
             by_wrapper = isinstance(vars(self.trainable).get("_tune_resources"), Resources)
             return not by_wrapper and "default_resource_request" in _own_methods(self.trainable)
         return callable(getattr(self.trainable, "resources", None))
-
-    def _declared_for_any(self) -> Resources | None:
-        """The trainable's resources for an empty configuration; None if it sets none or needs parameters."""
-        try:
-            return trainable_resources(self.trainable, {})
-        except Exception:  # the user's code probably misses a parameter; each trial calls it again
-            return None
-
-    def _refuse_twice(self, declared: Resources | None) -> None:
-        if declared is not None:
-            raise TuneError(
-                f"resources are set twice for {self.trainable_name}: by resources_per_trial and by the trainable "
-                "itself; leave one of them out"
-            )
 
     # -- read by users ---------------------------------------------------------------------------------------------
 
@@ -247,89 +226,38 @@ class Experiment:
         return StorageContext.of_run(self.path)
 
     @property
-    def local_path(self) -> str:
-        """Same as `path`."""
-        return self.path
-
-    @property
-    def remote_path(self) -> str:
-        """Same as `path`."""
-        return self.path
-
-    @property
-    def run_identifier(self) -> str:
-        """Name of the trainable."""
-        return self.trainable_name
-
-    @property
     def spec(self) -> dict[str, Any]:
-        """The experiment as a dict with the names of its arguments."""
+        """What a `SearchAlgorithm` that makes its trials needs, by the names of the arguments."""
         return {
+            **self.public_spec,
             "run": self.trainable_name,
-            "stop": self.stopping_criterion,
-            "time_budget_s": self.time_budget_s,
             "config": self.param_space,
             "resources_per_trial": self.resources_per_trial,
-            "num_samples": self.num_samples,
-            "checkpoint_config": self.checkpoint_config,
-            "trial_name_creator": self.trial_name_creator,
-            "trial_dirname_creator": self.trial_dirname_creator,
-            "log_to_file": self.output_names if self.log_to_file else (None, None),
-            "export_formats": [],
-            "max_failures": self.max_failures,
-            "restore": self.restore.path if self.restore is not None else None,
             "storage": self.storage,
         }
 
     @property
     def public_spec(self) -> dict[str, Any]:
         """The part of the `spec` that callbacks, searchers and schedulers get."""
-        return {key: value for key, value in self.spec.items() if key in self.PUBLIC_KEYS}
+        return {
+            "stop": self.stopping_criterion,
+            "num_samples": self.num_samples,
+            "time_budget_s": self.time_budget_s,
+        }
 
     @classmethod
     def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
         """Make an experiment from a dict.
 
         Raises:
-            TuneError: If there is no trainable, or a key is unknown.
+            TuneError: If there is no trainable.
+            TypeError: If a key is unknown.
         """
-        if not isinstance(spec, Mapping):
-            raise TuneError(f"the spec of experiment {name!r} must be a dict, but got {shown(spec)}")
-        if "run" not in spec:
+        if not isinstance(spec, Mapping) or "run" not in spec:
             raise TuneError(
-                f"experiment {name!r} has no trainable: its spec needs the key 'run', but has {sorted(spec)}"
+                f"the spec of experiment {name!r} must be a dict with its trainable as 'run', but got {shown(spec)}"
             )
-        arguments = {key: copy.deepcopy(value) for key, value in spec.items() if key not in ("run", "env")}
-        if "env" in spec:
-            arguments["config"] = {**_copied_space(arguments.get("config"), "config", "a dict"), "env": spec["env"]}
-        unknown = sorted(set(arguments) - set(cls.__init__.__kwdefaults__ or ()))
-        if unknown:
-            from minitune.ray.legacy.keywords import OLD_KEYWORDS
-
-            unknown = [key for key in unknown if key not in OLD_KEYWORDS]
-        if unknown:
-            raise TuneError(
-                f"the spec of experiment {name!r} holds {', '.join(unknown)}, which Experiment does not take"
-            )
-        return cls(name, spec["run"], **arguments)
-
-    @classmethod
-    def get_trainable_name(cls, run_object: Any) -> str:
-        """The name of a trainable. TuneError if it is neither a name nor callable."""
-        if not isinstance(run_object, str) and not callable(run_object):
-            raise TuneError(
-                f"a trainable must be a function, a Trainable subclass or a name, but got {run_object!r:.200}"
-                f"{way_to_class(run_object)}"
-            )
-        return trainable_name(run_object)
-
-    @classmethod
-    def register_if_needed(cls, run_object: Any) -> str:
-        """Register a trainable under its own name, and return the name."""
-        name = cls.get_trainable_name(run_object)
-        if not isinstance(run_object, str):
-            register_trainable(name, run_object)
-        return name
+        return cls(name, **spec)
 
 
 def convert_to_experiments(experiments: Any) -> list[Experiment]:
@@ -405,7 +333,10 @@ def _copied_space(space: Any, name: str, rule: str) -> dict[str, Any]:
     if space is None:
         return {}
     if not isinstance(space, Mapping):
-        raise ValueError(f"{name} must be {rule}, but got {shown(space)}{_way_to_space(space)}")
+        way = "give each parameter a name: {'x': uniform(0, 1)}"
+        if callable(space):
+            way = "a function that uses a trial of Optuna goes to OptunaSearch(space=...)"
+        raise ValueError(f"{name} must be {rule}, but got {shown(space)}; {way}")
     if is_grid(space):
         raise ValueError(
             f"{name} must be a dict of parameters by name, but got the grid {shown(space)}; "
@@ -414,30 +345,12 @@ def _copied_space(space: Any, name: str, rule: str) -> dict[str, Any]:
     return own_space(space)
 
 
-def _way_to_space(value: Any) -> str:
-    """A hint how to write a space as a dict; may be empty."""
-    if isinstance(value, Domain):
-        return "; give the parameter a name: {'x': uniform(0, 1)}"
-    if hasattr(value, "to_dict"):
-        return "; give what its to_dict() returns"
-    if isinstance(value, (list, tuple)):
-        return "; give the parameter a name: {'x': choice([...])}, or {'x': grid_search([...])}"
-    if type(value).__module__.startswith("hyperopt."):
-        return "; a space of HyperOpt as a whole goes to HyperOptSearch(space=...)"
-    if callable(value):
-        return "; a function that uses a trial of Optuna goes to OptunaSearch(space=...)"
-    return ""
-
-
 def _limited_samples(num_samples: int) -> int:
     """`num_samples`, but at most the number that a variable sets."""
     if not setting("MAX_SAMPLES"):
         return num_samples
-    limit = number_setting("MAX_SAMPLES")
-    require(limit.is_integer() and limit >= 1, f"{variable_of('MAX_SAMPLES')}: an int >= 1", setting("MAX_SAMPLES"))
-    if num_samples == -1:  # no limit of its own
-        return int(limit)
-    return min(num_samples, int(limit))
+    limit = max(1, int(number_setting("MAX_SAMPLES")))
+    return limit if num_samples == -1 else min(num_samples, limit)  # -1: no limit of its own
 
 
 def _limited_budget_s(budget_s: float | None) -> float | None:

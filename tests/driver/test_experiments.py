@@ -9,7 +9,6 @@ from minitune import CheckpointConfig, TuneError, grid_search, report, run, unif
 from minitune.driver.experiment_spec import Experiment
 from minitune.driver.functions import run_experiments
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
-from minitune.trainable.registry import get_trainable
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -128,8 +127,7 @@ def test_concurrent_experiments_are_warned_of(caplog):
 
 def test_an_experiment_has_the_members_of_ray_tunes(tmp_path):
     experiment = Experiment("exp", count, stop={"n": 1}, num_samples=3, storage_path=str(tmp_path), config={"a": 1})
-    assert experiment.path == experiment.local_path == experiment.remote_path == str(tmp_path / "exp")
-    assert experiment.run_identifier == "count"
+    assert experiment.path == str(tmp_path / "exp")
     assert experiment.stopper is None
     assert experiment.checkpoint_config == CheckpointConfig()
     assert experiment.public_spec == {"stop": {"n": 1}, "num_samples": 3, "time_budget_s": None}
@@ -140,20 +138,10 @@ def test_an_experiment_has_the_members_of_ray_tunes(tmp_path):
 
 
 def test_an_experiment_is_made_from_a_dict():
-    spec = {"run": count, "env": "CartPole", "config": {"a": 1}, "checkpoint_config": {"num_to_keep": 2}}
+    spec = {"run": count, "config": {"a": 1}, "checkpoint_config": {"num_to_keep": 2}}
     experiment = Experiment.from_json("exp", spec)
-    assert experiment.name == "exp"
-    assert experiment.spec["config"] == {"a": 1, "env": "CartPole"}
+    assert (experiment.name, experiment.spec["config"]) == ("exp", {"a": 1})
     assert experiment.checkpoint_config.num_to_keep == 2
-    assert spec["config"] == {"a": 1}
-
-
-def test_an_experiment_names_its_trainable():
-    assert Experiment.get_trainable_name("some name") == "some name"
-    assert Experiment.get_trainable_name(lambda config: None) == "lambda"
-    assert Experiment.get_trainable_name(Steps) == "Steps"
-    assert Experiment.register_if_needed(Steps) == "Steps"
-    assert get_trainable("Steps") is Steps
 
 
 def test_the_name_of_an_experiment_may_be_a_path_below_the_storage():
@@ -163,11 +151,6 @@ def test_the_name_of_an_experiment_may_be_a_path_below_the_storage():
     with pytest.raises(ValueError, match="the run's name must not lead to another directory"):
         run_experiments(experiment)
     assert not run_path().parent.exists()
-
-
-def test_a_spec_names_the_files_of_prints_only_if_they_were_asked_for():
-    assert Experiment("a", count).spec["log_to_file"] == (None, None)
-    assert Experiment("a", count, log_to_file=True).spec["log_to_file"] == ("stdout", "stderr")
 
 
 def test_a_class_that_cannot_be_saved_is_refused_where_it_should_be():

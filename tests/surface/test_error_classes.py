@@ -59,6 +59,6 @@ def test_a_space_that_is_none_is_a_value_error():
             Tuner(score, param_space=wrong)
     # An object with `to_dict` is a space of a `Tuner` and of `run`, but not of an `Experiment`, as in Ray Tune.
     assert Tuner(score, param_space=Space())._plan.experiment.param_space == {"x": 1}
-    with pytest.raises(ValueError, match=r"config must be a dict, but got .*; give what its to_dict\(\) returns"):
+    with pytest.raises(ValueError, match=r"config must be a dict, but got .*; give each parameter"):
         Experiment("e", score, config=Space())
     assert not os.path.exists(os.environ["MINITUNE_STORAGE_PATH"])

@@ -39,6 +39,10 @@ DIFFERENCES = {
     "tune.Experiment.checkpoint_config": "an attribute of its instances",
     "tune.Experiment.checkpoint_dir": "old",
     "tune.Experiment.local_dir": "old",
+    **{
+        f"tune.Experiment.{name}": "part of Ray's engine"
+        for name in ("get_trainable_name", "local_path", "register_if_needed", "remote_path", "run_identifier")
+    },
     "tune.ExperimentAnalysis.experiment_path": "an attribute of its instances",
     "tune.ExperimentAnalysis.trial_dataframes": "made once, by functools.cached_property",
     "tune.JupyterNotebookReporter.output_queue": "there is no remote driver",
