@@ -219,7 +219,7 @@ class Tuner:
             ValueError: If it has another trainable or other keys, or its samples cannot grow.
             UntrustedStateError: If another user may have written its pickles.
         """
-        from minitune.driver.resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
+        from minitune.driver.resume import Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.reading import read_description
         from minitune.record.run_files import comparable_space, load_tuner_file
         from minitune.space.difference import differences
@@ -254,8 +254,15 @@ class Tuner:
             has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
-        fresh = Fresh(tune_config is not None, run_config is not None)
-        tuner._resumption = Resumption(run, resume_config, add_samples, fresh, has_other_space, recorded.objects)
+        tuner._resumption = Resumption(
+            run,
+            resume_config,
+            add_samples,
+            tune_config is not None,
+            run_config is not None,
+            has_other_space,
+            recorded.objects,
+        )
         return tuner
 
     def _make_grid(self, outcome: Outcome) -> ResultGrid:

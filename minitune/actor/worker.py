@@ -74,9 +74,9 @@ def main(work: int, control: int) -> NoReturn:
     serve(Worker(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE]))
 
 
-def _open(inherited: int) -> WorkerEnd:
-    descriptor = move_high(inherited)
-    os.close(inherited)
+def _open(passed: int) -> WorkerEnd:
+    descriptor = move_high(passed)
+    os.close(passed)
     return WorkerEnd(descriptor)
 
 

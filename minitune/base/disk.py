@@ -82,7 +82,7 @@ def _way_out_of_open_files() -> str:
 def gone_error(run_path: str, path: str) -> DiskError:
     """The error of a run whose journal or directory, `path`, is not at its path any more."""
     way_out = "put it back, then " if path == run_path else ""
-    return _ended(run_path, f"{path} was removed, moved or replaced during the run", way_out)
+    return _ended(run_path, f"{path} was removed or moved during the run", way_out)
 
 
 def _ended(run_path: str, why: str, way_out: str) -> DiskError:

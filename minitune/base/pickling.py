@@ -453,10 +453,10 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
 def load_value(data: bytes) -> Any:
     """In a worker, unpickle a value that the driver has pickled. May run user code and import modules.
 
-    Unlike `load`, it replaces existing names in `__main__`: the newest pickle has the present class.
+    Unlike `load`, it overwrites existing names in `__main__`: the newest pickle has the present class.
     """
     unpickler = _EnteringUnpickler(io.BytesIO(data))
-    unpickler.replaces = True
+    unpickler.overwrites = True
     return unpickler.load()
 
 
@@ -466,7 +466,7 @@ class _EnteringUnpickler(pickle.Unpickler):
     cloudpickle first creates an empty class or function, and then fills it with one of its state setters.
     """
 
-    replaces = False  # existing objects of the same names
+    overwrites = False  # existing objects of the same names
 
     def load(self) -> Any:
         with loads_code():
@@ -483,16 +483,16 @@ class _EnteringUnpickler(pickle.Unpickler):
                 f"move it into a module of its own, and import it from there"
             ) from error
         if name in ("_class_setstate", "_function_setstate") and module.partition(".")[0] == "cloudpickle":
-            return functools.partial(_fill_and_enter, found, self.replaces)
+            return functools.partial(_fill_and_enter, found, self.overwrites)
         return found
 
 
-def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, state: Any) -> Any:
+def _fill_and_enter(fill: Callable[[Any, Any], Any], overwrites: bool, made: Any, state: Any) -> Any:
     result = fill(made, state)
     name = getattr(made, "__qualname__", "")
     if getattr(made, "__module__", None) == "__main__" and name.isidentifier():  # not defined inside a function
         names = vars(sys.modules["__main__"])
-        if replaces or name not in names:
+        if overwrites or name not in names:
             names[name] = made
     return result
 

@@ -159,7 +159,7 @@ def _start_point(run: Story, trial: Trial) -> StartPoint:
     another trial, that checkpoint; for any other, the beginning.
     """
     assert run.details is not None
-    starts = run.details.starts if trial.status == ERROR else run.details.inherited_starts
+    starts = run.details.starts if trial.status == ERROR else run.details.starts_elsewhere
     start = starts.get(trial.trial_id, BEGINNING)
     if start.path is not None and not os.path.isdir(start.path):
         raise FileNotFoundError(

@@ -71,7 +71,7 @@ def add_parser(commands: Commands) -> None:
         action="append",
         default=[],
         help="show only rows for which this holds, such as 'loss < 0.5 and adam'; see `minitune help command-line`; "
-        "may be repeated",
+        "may be given several times",
     )
     parser.add_argument(
         "--columns", metavar="A,B", help="show only these columns; x stands for config/x or a/x if there is no other x"

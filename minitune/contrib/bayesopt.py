@@ -41,7 +41,7 @@ class BayesOptSearch(RaySearcher):
         ValueError: If an argument is invalid, or a parameter is no real number between bounds.
     """
 
-    _STATE = ("_rng", "_points", "_seed", "_drawn_left", "_repeated", "_tried", "_live", "_known", "_later")
+    _STATE = ("_rng", "_points", "_seed", "_drawn_left", "_known_again", "_tried", "_live", "_known", "_later")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class BayesOptSearch(RaySearcher):
         self._verbose = verbose
         self._patience = patience
         self._skips_duplicates = skip_duplicate
-        self._repeated = 0
+        self._known_again = 0
         self._tried: set[tuple[float, ...]] = set()
         self._live: dict[str, dict[str, float]] = {}
         self._known: list[tuple[dict[str, float], float]] = []
@@ -126,12 +126,12 @@ class BayesOptSearch(RaySearcher):
             key = tuple(self._values_of(config).values())
             if key not in self._tried or not self._skips_duplicates:
                 break
-            self._repeated += 1
-            if self._repeated >= self._patience:
+            self._known_again += 1
+            if self._known_again >= self._patience:
                 return self.FINISHED
             if self._drawn_left <= 0:  # the model would say the same again
                 self._drawn_left = 1
-        self._repeated = 0
+        self._known_again = 0
         self._tried.add(key)
         self._live[trial_id] = values
         return config

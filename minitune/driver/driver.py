@@ -145,16 +145,13 @@ class Driver:
                 outcome = self.loop()
             finally:
                 self.close()
-        except (SampleError, CrashLoopError) as error:  # only the frames of its cause, the user's code, are of interest
+        except (SampleError, CrashLoopError, KeyboardInterrupt) as error:
+            trace = None  # only the frames of its cause, the user's code, are of interest
+            if isinstance(error, KeyboardInterrupt):
+                self._interrupts.deliver_again()
+                trace = user_traceback(error)  # what hung is of interest, if it is the user's
             if is_on("FULL_TRACEBACKS"):
                 raise
-            raise error.with_traceback(None) from error.__cause__
-        except KeyboardInterrupt as error:
-            self._interrupts.deliver_again()
-            if is_on("FULL_TRACEBACKS"):
-                raise
-            # What hung is of interest, if it is the user's; our own frames are not.
-            trace = user_traceback(error)
             raise error.with_traceback(None if trace is error.__traceback__ else trace) from error.__cause__
         self._interrupts.deliver_again()  # last: it usually ends the process
         return outcome

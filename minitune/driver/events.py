@@ -54,12 +54,12 @@ class Events:
             (CallReturned, Phase.STARTING): self._on_stray_answer,
             (CallReturned, Phase.RESTORING): self._on_restored,
             (CallReturned, Phase.TRAINING): self._on_report,
-            (CallReturned, Phase.SAVING): self._on_saved,
+            (CallReturned, Phase.SAVING): lambda running, event: self._saved(running, event.value),
         }
         for phase in OWNS_ACTOR:
             self.table[Placed, phase] = self._on_placed
             self.table[Started, phase] = self.on_started
-            self.table[CallRaised, phase] = self._on_raised
+            self.table[CallRaised, phase] = lambda running, event: failures.raised(running, event.error)
             self.table[Exited, phase] = self._on_exited
 
     def on_late_event(self, event: Event) -> None:
@@ -74,7 +74,7 @@ class Events:
     def _on_placed(self, running: RunningTrial, event: Placed) -> None:
         """An actor that waited for its resources has them, so its time begins."""
         self._state.may_start = True  # there is more room than was known
-        self._state.deadlines.begin(event.actor_id, TRIAL_LIMIT, self._executor.clock.monotonic())
+        self._state.deadlines.begin(event.actor_id, TRIAL_LIMIT, self._outcomes.now_s())
 
     def on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready: restore a checkpoint if there is one, then request the first report."""
@@ -83,8 +83,7 @@ class Events:
         if backoff.is_active or not backoff.has_come_up:
             backoff.started()
         running.allocation = event.allocation
-        trial.attempt.pid = event.pid
-        trial.attempt.start_time = self._executor.clock.time()
+        trial.attempt.is_ready(event.pid)
         self._hooks.tell("on_trial_start", trial)
         devices = event.allocation.gpu_ids
         where = ""
@@ -106,9 +105,6 @@ class Events:
     def _on_stray_answer(self, running: RunningTrial, event: CallReturned) -> None:
         past = running.trial.format_story()
         raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{past}")
-
-    def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
-        self._failures.raised(running, event.error)
 
     def _on_exited(self, running: RunningTrial, event: Exited) -> None:
         """The actor's process and its descendants have exited, although it was not stopped."""
@@ -210,9 +206,6 @@ class Events:
         if not isinstance(iteration, int):  # a user may report any value under this name
             iteration = trial.progress.num_reports + 1
         return bool(frequency) and iteration % frequency == 0
-
-    def _on_saved(self, running: RunningTrial, event: CallReturned) -> None:
-        self._saved(running, event.value)
 
     def _saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
         """A class trainable has written its checkpoint: carry out the decision that has waited."""

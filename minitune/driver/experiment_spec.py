@@ -124,11 +124,6 @@ class Experiment:
         self.resources_per_trial: Resources | None = None
         if resources_per_trial is not None:
             self.resources_per_trial = Resources.of(resources_per_trial)
-            if self._depends_on_config or trainable_resources(self.trainable, {}) is not None:
-                raise TuneError(
-                    f"resources are set twice for {self.trainable_name}: by resources_per_trial and by the trainable "
-                    "itself; leave one of them out"
-                )
         self.checkpoints()  # raises an error if the trainable cannot be saved as wanted
         # Only now, because it needs the checked resources. A run gives it another maker.
         self.maker = self.new_maker()
@@ -182,15 +177,21 @@ class Experiment:
     @property
     def static_request(self) -> Resources | None:
         """The resources of every trial, or None if they depend on the configuration."""
-        if self.resources_per_trial is None and self._depends_on_config:
-            return None
+        if self._depends_on_config:
+            return self.resources_per_trial
         return self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
         """The resources of a trial with this configuration."""
-        if self.resources_per_trial is not None:
-            return self.resources_per_trial
-        return Resources.of(trainable_resources(self.trainable, config))
+        declared = trainable_resources(self.trainable, config)
+        if self.resources_per_trial is None:
+            return Resources.of(declared)
+        if declared is not None:
+            raise TuneError(
+                f"resources are set twice for {self.trainable_name}: by resources_per_trial and by the trainable "
+                "itself; leave one of them out"
+            )
+        return self.resources_per_trial
 
     @property
     def _depends_on_config(self) -> bool:

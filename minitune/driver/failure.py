@@ -115,7 +115,7 @@ class Failures:
         """The worker has ended, although it was not stopped, or because of a time limit."""
         trial = running.trial
         if event.kind == "refused":  # it could not be started, so the trial waits for its turn again
-            self._backoff.refused(event.cause, self._executor.clock.monotonic())
+            self._backoff.refused(event.cause, self._outcomes.now_s())
             self._lose(trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
             return
         self._backoff.has_room()
@@ -160,7 +160,7 @@ class Failures:
         if self._state.ending is not None:
             self._outcomes.end(trial, self._state.ending)
         elif wait_s > 0:
-            self._state.waiting.rest(trial, self._executor.clock.monotonic() + wait_s)
+            self._state.waiting.rest(trial, self._outcomes.now_s() + wait_s)
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed, and its process may be in any state, so it is not reused. `final`: another attempt

@@ -20,7 +20,7 @@ from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.driver.experiment_spec import Experiment, convert_to_experiments
-from minitune.driver.plan import Plan, experiment_of
+from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.experiment.goal import Metric, Mode
 from minitune.experiment.lifecycle import TERMINATED
@@ -161,8 +161,7 @@ def run(
             configs = _with_settings_of(one, tune_config, run_config)
             plans.append(Plan(one, *configs))
         else:
-            experiment = experiment_of(one, config, tune_config, run_config, resources_per_trial, restore)
-            plans.append(Plan(experiment, tune_config, run_config))
+            plans.append(Plan.of(one, config, tune_config, run_config, resources_per_trial, restore))
     _name_apart(plans)
     choice = parse_resume(resume, resume_config)
     outcomes: list[Outcome] = []

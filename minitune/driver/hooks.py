@@ -43,7 +43,6 @@ class DriverContext:
     def __init__(self, state: RunState, search_alg: SearchAlgorithm):
         self.search_alg = search_alg
         self.is_replaying = False
-        self.reuse_actors = state.plan.tune_config.reuse_actors
         self._state = state
 
     @property

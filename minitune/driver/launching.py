@@ -213,7 +213,7 @@ class Launcher:
         running = RunningTrial(trial, actor_id, start)
         self._state.running[actor_id] = running
         if self._state.deadlines.are_set and not self._executor.has_queue:
-            self._state.deadlines.begin(actor_id, TRIAL_LIMIT, self._executor.clock.monotonic())
+            self._state.deadlines.begin(actor_id, TRIAL_LIMIT, self._outcomes.now_s())
         if started is not None:
             self._on_started(running, started)
 

@@ -43,12 +43,14 @@ class Outcomes:
     Attributes:
         saves: Whether the trainable is a class that can be saved between two steps.
         take: `transitions.take` for this run: takes a transition of a trial, records it, and tells the plug-ins.
+        now_s: The time of all limits.
         commands: The calls and stops of actors that wait for `commit`, in order.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
         self.executor = executor
         self.state = state
+        self.now_s = executor.clock.monotonic
         self.hooks = hooks
         self.recorder = recorder
         self.take = functools.partial(take, state, hooks, recorder)
@@ -57,9 +59,8 @@ class Outcomes:
         self._reuses = state.plan.tune_config.reuse_actors
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._warned_pause = False
-        # With time limits, a call and a stop of an actor also start and stop its clocks.
+        # With time limits, a call of an actor also starts its clock.
         self._call: Callable[..., object] = self._timed_call if state.deadlines.are_set else executor.call
-        self._stop: Callable[..., object] = self._timed_stop if state.deadlines.are_set else self._stop_actor
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks."""
@@ -100,7 +101,7 @@ class Outcomes:
         self.executor.call(actor_id, method, *arguments)
         # begun after the call, so that a driver suspended before it makes no worker late
         if method == TRAIN and actor_id in self.state.running:
-            self.state.deadlines.begin(actor_id, REPORT_LIMIT, self.executor.clock.monotonic())
+            self.state.deadlines.begin(actor_id, REPORT_LIMIT, self.now_s())
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint, and then carry out the decision."""
@@ -218,13 +219,10 @@ class Outcomes:
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
         """Separate the worker from its trial, whose next attempt waits for its exit."""
         self.state.let_go(running)
-        self.commands.append((self._stop, (running, keep and self._reuses)))
-
-    def _timed_stop(self, running: RunningTrial, keeps: bool) -> None:
-        self.state.deadlines.forget(running.actor_id)
-        self._stop_actor(running, keeps)
+        self.commands.append((self._stop_actor, (running, keep and self._reuses)))
 
     def _stop_actor(self, running: RunningTrial, keeps: bool) -> None:
+        self.state.deadlines.forget(running.actor_id)
         exited = self.executor.stop(running.actor_id, self.state.grace_s, keeps)
         if exited is not None:
             self.has_left(running, exited)

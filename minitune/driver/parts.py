@@ -135,7 +135,6 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
     spec = {
         **plan.experiment.public_spec,
         "searcher": searcher_name,
-        "reuse_actors": tune.reuse_actors,
         "confirm": tune.confirm,
         "objectives": dict(plan.goal.objectives),
     }
@@ -232,19 +231,6 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
     from minitune.output.live_reporter import default_reporter
 
     return default_reporter()
-
-
-def load_libraries(plan: Plan) -> None:
-    """Import the library that the searcher of a plan needs.
-
-    A library may set variables or start threads when it is first imported. `minitune.testing.smoke` calls this first,
-    so that it does not count those as leftovers.
-
-    Raises:
-        ValueError: If the plan's searcher is not a searcher.
-        ImportError: If the searcher's library is not installed.
-    """
-    chosen_searcher("search_alg", plan.tune_config.search_alg)
 
 
 def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:

@@ -83,9 +83,27 @@ class Plan:
         param_space: Any,
         tune_config: TuneConfig,
         run_config: RunConfig,
+        resources_per_trial: Mapping[str, Any] | Resources | None = None,
+        restore: str | os.PathLike[str] | Checkpoint | None = None,
     ) -> Plan:
-        """The plan of one trainable."""
-        experiment = experiment_of(trainable, param_space, tune_config, run_config)
+        """The plan of a trainable, its space and the configs."""
+        failure = run_config.failure_config or FailureConfig()
+        experiment = Experiment(
+            run_config.name,
+            trainable,
+            stop=run_config.stop,
+            time_budget_s=tune_config.time_budget_s,
+            config=as_space(param_space),
+            resources_per_trial=resources_per_trial,
+            num_samples=tune_config.num_samples,
+            storage_path=run_config.storage_path,
+            checkpoint_config=run_config.checkpoint_config,
+            trial_name_creator=tune_config.trial_name_creator,
+            trial_dirname_creator=tune_config.trial_dirname_creator,
+            log_to_file=run_config.log_to_file,
+            max_failures=failure.max_failures,
+            restore=restore,
+        )
         return cls(experiment, tune_config, run_config)
 
     def bare_trainable(self) -> tuple[Any, bool]:
@@ -179,34 +197,6 @@ class Plan:
         """0, 1 or 2."""
         verbose = self.run_config.verbose
         return 1 if verbose is None else int(verbose)
-
-
-def experiment_of(
-    trainable: Any,
-    param_space: Any,
-    tune_config: TuneConfig,
-    run_config: RunConfig,
-    resources_per_trial: Mapping[str, Any] | Resources | None = None,
-    restore: str | os.PathLike[str] | Checkpoint | None = None,
-) -> Experiment:
-    """The experiment of a trainable, its space and the configs."""
-    failure = run_config.failure_config or FailureConfig()
-    return Experiment(
-        run_config.name,
-        trainable,
-        stop=run_config.stop,
-        time_budget_s=tune_config.time_budget_s,
-        config=as_space(param_space),
-        resources_per_trial=resources_per_trial,
-        num_samples=tune_config.num_samples,
-        storage_path=run_config.storage_path,
-        checkpoint_config=run_config.checkpoint_config,
-        trial_name_creator=tune_config.trial_name_creator,
-        trial_dirname_creator=tune_config.trial_dirname_creator,
-        log_to_file=run_config.log_to_file,
-        max_failures=failure.max_failures,
-        restore=restore,
-    )
 
 
 # -- plug-ins before any run -----------------------------------------------------------------------------------------

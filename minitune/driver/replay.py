@@ -128,7 +128,7 @@ class Replay(Story):
             self.hooks.adopt(record["trial"], record["config"])
         maker.ids.count = max(maker.ids.count, record["number"] + 1)
         trial = Trial(maker.trainable_name)
-        maker.adopt(trial)
+        maker.equip(trial)
         return trial
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:

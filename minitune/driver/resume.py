@@ -1,6 +1,6 @@
 """Resume: how `Tuner.restore`, `run(resume=...)` and `minitune resume` continue an earlier run.
 
-Searcher, scheduler, stopper and callbacks load their states, or the journal is replayed to them (`Fresh` says which).
+Searcher, scheduler, stopper and callbacks load their states, or the journal is replayed to them.
 The run's lock keeps a second driver out. `docs/records.md` has the order of a resume.
 
 The present search space may differ. If the call names the run, it continues with a warning. `minitune resume SCRIPT`
@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from minitune.base.files import local_path
 from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
@@ -49,33 +47,16 @@ _resumed: set[str] = set()
 
 
 # -- continuing a run ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Fresh:
-    """Which plug-ins the user has passed again.
-
-    One that the user passes again gets its saved state only if its class defines how to save it; otherwise the journal
-    is replayed to it.
-
-    Attributes:
-        tune: Whether there is a new TuneConfig, which has searcher and scheduler.
-        run: Whether there is a new RunConfig, which has stopper and callbacks.
-    """
-
-    tune: bool = True
-    run: bool = True
-
-    def takes_over(self, component: str, plugin: Any) -> bool:
-        """Whether a plug-in gets its saved state."""
-        is_fresh = self.tune if component in (SEARCHER, SCHEDULER) else self.run
-        return not is_fresh or saves_itself(component, plugin)
-
-
 @dataclass
 class Resumption:
     """How to resume an earlier run.
 
     Attributes:
         choice: What to do with finished, failed and unfinished trials.
+        has_new_tune: Whether the user has passed a TuneConfig again, which has searcher and scheduler. A plug-in that
+            is passed again gets its saved state only if its class defines how to save it; otherwise the journal is
+            replayed to it.
+        has_new_run: The same for a RunConfig, which has stopper and callbacks.
         has_other_space: Whether the space differs from the recorded one; None: not compared yet.
         objects: Keeps the large values of the recorded run loaded, so that none is loaded twice.
     """
@@ -83,7 +64,8 @@ class Resumption:
     run: RunDirectory
     choice: ResumeConfig = field(default_factory=ResumeConfig)
     add_samples: int = 0
-    fresh: Fresh = field(default_factory=Fresh)
+    has_new_tune: bool = True
+    has_new_run: bool = True
     has_other_space: bool | None = None
     objects: object = None
 
@@ -136,15 +118,6 @@ class ResumedDriver(Driver):
         # Before this driver's own record, by which the run is unfinished again.
         self._is_closed = has_other_space and not recorded.is_unfinished
         check_same_trainable(plan, recorded.setup.trainable_name)
-        before = recorded.setup.versions["python"]
-        now = platform.python_version()
-        if before.split(".")[:2] != now.split(".")[:2]:
-            logger.warning(
-                "%s was started with Python %s and resumes with Python %s; its pickled values may not load",
-                run.path,
-                before,
-                now,
-            )
         # Before this driver's first record, because wrong settings raise their errors here.
         self.make_parts(int(recorded.setup.seed or 0))
         description = self.description()
@@ -185,12 +158,7 @@ class ResumedDriver(Driver):
         total = self.known_total()
         if self._has_more or (total != replay.total_samples and not is_ended):
             recorder.record(records.extend(self._wanted.add_samples, total))
-        # Pinned before any trial is adopted: adoption removes surplus checkpoints, and a donor may not need these.
-        for trial in state.unfinished.values():
-            if trial.inherited is not None:
-                recorder.pin(trial.inherited.donor, trial.inherited.record)
-        for trial in state.trials:
-            recorder.adopt(trial)
+        recorder.resume(state.trials)
         past = journal.read(run.journal, unpickle=True)  # not begun unless it is needed
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(past))
         if self.plan.tune_config.deterministic:
@@ -202,7 +170,8 @@ class ResumedDriver(Driver):
         for component, plugin in self.hooks.components():
             state = snapshot.states.get(component)
             is_same = state is not None and state.plugin == class_names(plugin)
-            if is_same and self._wanted.fresh.takes_over(component, plugin):
+            is_new = self._wanted.has_new_tune if component in (SEARCHER, SCHEDULER) else self._wanted.has_new_run
+            if is_same and (not is_new or saves_itself(component, plugin)):
                 yield component
 
 

@@ -39,7 +39,6 @@ from minitune.base.snapshots import (
 )
 from minitune.base.user_code import runs
 from minitune.driver.hooks import DriverContext, Hooks
-from minitune.experiment.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory

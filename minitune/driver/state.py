@@ -18,7 +18,7 @@ from minitune.base.settings import number_setting
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.completed_result import text_of_config
 from minitune.experiment.decision import GO_ON, Decision
-from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
 from minitune.experiment.trial import StartPoint, Trial
 from minitune.resources import Allocation, Resources
@@ -214,7 +214,7 @@ class RunState:
         seed: That of the run.
         grace_s: Seconds that a trial may take to unwind after a stop; then it gets SIGTERM, and later SIGKILL.
         supply: See `SchedulerContext.supply`.
-        ending: Why the run is ending; None while it continues. `begin_to_end` sets it.
+        ending: Why the run is ending; None while it continues.
         interrupted: Whether a signal ends the run.
         may_start: Whether something has happened since the last launch after which a trial might start: a trial is
             added, waits or ends, a worker exits, the supply ends, or plug-ins have to be asked after each event.
@@ -243,11 +243,6 @@ class RunState:
         self.unfinished: dict[str, Trial] = {}
         self.waiting = WaitingTrials()
         self.running: dict[str, RunningTrial] = {}
-
-    def begin_to_end(self, ending: Ending) -> None:
-        """The run is ending."""
-        self.ending = ending
-        self.interrupted = ending.kind is EndKind.INTERRUPTED
 
     def add(self, trial: Trial) -> None:
         """Add a trial, in any phase."""

@@ -67,6 +67,7 @@ class TuneController:
         self._hooks = hooks
         self._recorder = recorder
         self._outcomes = Outcomes(executor, state, hooks, recorder)
+        self._now_s = self._outcomes.now_s
         self._failures = Failures(self._outcomes, self.end_run)
         self._events = Events(self._outcomes, self._failures)
         self._launcher = Launcher(self._outcomes, self._events.on_started)
@@ -199,9 +200,6 @@ class TuneController:
 
     # -- how long to wait ----------------------------------------------------------------------------------------------
 
-    def _now_s(self) -> float:
-        return self._executor.clock.monotonic()
-
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long to wait for an event, in seconds; None: no limit."""
         state = self._state
@@ -282,7 +280,8 @@ class TuneController:
         """
         if self._state.ending is not None:
             return
-        self._state.begin_to_end(ending)  # before the ends of trials: a trial that fails meanwhile is not retried
+        self._state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
+        self._state.interrupted = ending.kind is EndKind.INTERRUPTED
         deadline_s = self._now_s() + self._state.grace_s
         self._wait_limits.append(lambda: deadline_s - self._now_s())
         self._checks.append(lambda: self._end_late(ending, deadline_s))

@@ -64,6 +64,11 @@ class Attempt:
     pid: int | None = None
     start_time: float | None = None
 
+    def is_ready(self, pid: int) -> None:
+        """Its worker is ready."""
+        self.pid = pid
+        self.start_time = clock.current.time()
+
 
 class Usage(NamedTuple):
     """What the processes of a trial have used, over all its attempts.

@@ -69,13 +69,13 @@ class TrialMaker:
             resources=request,
             experiment_path=self.run_path,
         )
-        self.adopt(trial)
+        self.equip(trial)
         self.ids.count += 1
         if self.name_creator is not None:
             trial.set_name(str(self.name_creator(trial)))
         return trial
 
-    def adopt(self, trial: Trial) -> None:
+    def equip(self, trial: Trial) -> None:
         """Set the attributes that all trials of this experiment have in common."""
         trial.max_failures = self.max_failures
         trial.stopping_criterion = self.stopping_criterion

@@ -133,7 +133,7 @@ class CheckpointManager:
         self._housekeeper.sync_checkpoint(os.path.join(trial.local_path, kept.record.directory))
         return self.collect()
 
-    def adopt(self, trial: Trial) -> list[Surplus]:
+    def load(self, trial: Trial) -> list[Surplus]:
         """Take in a trial of a resumed run with all its checkpoints. Return those to remove."""
         for kept in trial.checkpoints:
             self._register(trial, kept)

@@ -45,11 +45,11 @@ def read_curves(path: str | os.PathLike[str]) -> dict[str, Curve]:
 
 def _curves_of(effects: Iterable[Effect]) -> dict[str, Curve]:
     curves: dict[str, Curve] = {}
-    exploited: set[str] = set()
+    mixed: set[str] = set()
     for effect in effects:
         trial = effect.trial
         # After an exploit, a curve belongs to two configurations.
-        if trial is None or trial.trial_id in exploited:
+        if trial is None or trial.trial_id in mixed:
             continue
         trial_id = trial.trial_id
         if effect.kind == records.TRIAL:
@@ -64,5 +64,5 @@ def _curves_of(effects: Iterable[Effect]) -> dict[str, Curve]:
         elif effect.kind == records.ROLLBACK:
             del curves[trial_id][effect.record["number"] :]
         elif effect.kind == records.EXPLOIT:
-            exploited.add(trial_id)
+            mixed.add(trial_id)
     return {trial_id: curve for trial_id, curve in curves.items() if curve}

@@ -7,7 +7,7 @@ on an event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base.forks import Origin
@@ -171,13 +171,18 @@ class Recorder:
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    def adopt(self, trial: Trial) -> None:
-        """Take in a trial of a resumed run with its checkpoints, and remove leftovers of the earlier driver."""
-        if not trial.is_finished():
-            self.note_changes(trial)
-        elif trial.next_checkpoint:
-            self.directories.clean(trial)
-        self._drop(self._checkpoints.adopt(trial))
+    def resume(self, trials: Sequence[Trial]) -> None:
+        """Take in the trials of a resumed run with their checkpoints, and remove leftovers of the earlier driver."""
+        # Pinned first: what follows removes surplus checkpoints, and a donor may not need these.
+        for trial in trials:
+            if trial.inherited is not None:
+                self.pin(trial.inherited.donor, trial.inherited.record)
+        for trial in trials:
+            if not trial.is_finished():
+                self.note_changes(trial)
+            elif trial.next_checkpoint:
+                self.directories.clean(trial)
+            self._drop(self._checkpoints.load(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
         """Commit a new checkpoint, and remove surplus ones.

@@ -133,13 +133,13 @@ class Details:
 
     Attributes:
         starts: By trial id, where its last attempt starts.
-        inherited_starts: The same for its last attempt that starts from another trial's checkpoint.
+        starts_elsewhere: The same for its last attempt that starts from another trial's checkpoint.
         flat_configs: By trial id, the configuration of its attempt and the flattened form.
     """
 
     def __init__(self) -> None:
         self.starts: dict[str, StartPoint] = {}
-        self.inherited_starts: dict[str, StartPoint] = {}
+        self.starts_elsewhere: dict[str, StartPoint] = {}
         self.flat_configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
 
 
@@ -361,7 +361,7 @@ class Story:
             start = trial.start_point()
             self.details.starts[trial.trial_id] = start
             if trial.inherited is not None:
-                self.details.inherited_starts[trial.trial_id] = start
+                self.details.starts_elsewhere[trial.trial_id] = start
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))

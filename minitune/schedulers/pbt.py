@@ -196,7 +196,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             self.config = trial.current_config
             return
         if trial.current_config:
-            logger.warning("the configuration of trial %s is replaced by that of %s", trial.name, self.policy_file)
+            logger.warning("trial %s gets the configuration of %s", trial.name, self.policy_file)
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:

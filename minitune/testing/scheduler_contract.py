@@ -171,8 +171,8 @@ class SchedulerContract:
 
     def test_a_report_that_comes_twice_counts_once(self) -> None:
         """A trial that starts again from a checkpoint repeats iterations: what is decided later stays the same."""
-        repeated = _Repeated.of(self.make_scheduler())
-        assert self.simulated(repeated).decision_log == self.simulated().decision_log
+        doubled = _Doubled.of(self.make_scheduler())
+        assert self.simulated(doubled).decision_log == self.simulated().decision_log
 
     def test_hooks_answer_as_they_should(self) -> None:
         """Each decision is a known one, the chosen trial waits, and results and configurations stay as they are."""
@@ -240,7 +240,7 @@ class _CutOff(_Observed):
         return decision
 
 
-class _Repeated(_Observed):
+class _Doubled(_Observed):
     """Hears each report twice, unless the first answer ends or pauses the trial."""
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:

@@ -36,11 +36,11 @@ from minitune.base.files import discard_tree, working_directory
 from minitune.base.forks import only_here
 from minitune.base.settings import variable_of
 from minitune.config import RunConfig
-from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
 from minitune.experiment.goal import Best, why_no_best
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
+from minitune.search.by_name import chosen_searcher
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 from minitune.view.summary import best_text
@@ -143,7 +143,8 @@ def smoke(
     name = str(getattr(trainable, "__name__", trainable))
     has_neighbours = "PYTEST_XDIST_WORKER" in os.environ  # other processes run tests in this directory
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and has_neighbours))
-    load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
+    # Its library may set variables or start threads when it is first imported, which is not the trial's fault.
+    chosen_searcher("search_alg", tuner._plan.tune_config.search_alg)
     before = ProcessSnapshot(kinds)
     # The budget begins here: loading the libraries is not the trainable's work.
     until_s = time.monotonic() + budget_s

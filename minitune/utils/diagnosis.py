@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from minitune.base import clock
 from minitune.base.pickling import find_unpicklable, unpicklable_variables
 from minitune.base.settings import number_setting
 from minitune.base.text import echo
@@ -40,11 +40,11 @@ class warn_if_slow:
         self._start_s = 0.0
 
     def __enter__(self) -> warn_if_slow:
-        self._start_s = clock.current.monotonic()
+        self._start_s = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
-        duration_s = clock.current.monotonic() - self._start_s
+        duration_s = time.monotonic() - self._start_s
         if not self.disable and duration_s > self.threshold:
             self.too_slow = True
             logger.warning(self.message.format(name=self.name, duration=duration_s))

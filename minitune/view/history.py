@@ -42,11 +42,11 @@ class Copy:
     """A trial continued from another trial's checkpoint, or from its own with other hyperparameters.
 
     Attributes:
-        donor: The number of the trial that owns the checkpoint.
+        owner: The number of the trial that owns the checkpoint.
         step: The trial's last step before that; 0 before its first result.
     """
 
-    donor: int
+    owner: int
     step: float
 
 

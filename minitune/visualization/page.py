@@ -303,8 +303,8 @@ class RunData:
             "courses": self._courses(each),
             "total_s": trial.progress.training_s,
             "reported_s": each.reported_s,
-            # The donor of each checkpoint that it took over, and its own last step before.
-            "copies": [[copy.donor, copy.step] for copy in each.copies],
+            # The owner of each checkpoint that it took over, and its own last step before.
+            "copies": [[copy.owner, copy.step] for copy in each.copies],
             "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
         }
 

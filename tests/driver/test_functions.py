@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import tempfile
 import traceback
@@ -17,7 +16,6 @@ from minitune import (
     ASHAScheduler,
     BasicVariantGenerator,
     Checkpoint,
-    CheckpointConfig,
     Experiment,
     RunConfig,
     Searcher,
@@ -280,17 +278,6 @@ def test_a_run_is_resumed_by_its_name(tmp_path, resume):
     assert (skipped.trial_id, skipped.status) == (failed.trial_id, "ERROR")
     (again,) = run(trainable, name="again", resume="AUTO+ERRORED", verbose=0).trials
     assert (again.trial_id, again.status) == (failed.trial_id, "TERMINATED")
-
-
-def test_a_resume_with_another_python_is_pointed_out(monkeypatch, caplog):
-    run(count, name="again", verbose=0)
-    this = ".".join(platform.python_version_tuple()[:2])
-    monkeypatch.setattr(platform, "python_version", lambda: f"{this}.99")
-    run(count, name="again", resume=True, verbose=0)
-    assert "its pickled values may not load" not in caplog.text, "another patch level does no harm"
-    monkeypatch.setattr(platform, "python_version", lambda: "3.99.0")
-    run(count, name="again", resume=True, verbose=0)
-    assert "and resumes with Python 3.99.0; its pickled values may not load" in caplog.text
 
 
 def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch):

@@ -68,7 +68,7 @@ class Class(SavedCounter):
 
 
 SPACE = {"x": grid_search([0, CULPRIT, 2, 3])}
-GONE = f"/{RUN} was removed, moved or replaced during the run"
+GONE = f"/{RUN} was removed or moved during the run"
 
 
 def fit(trainable, what, **settings):
@@ -146,7 +146,7 @@ def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted):
 
 @pytest.mark.parametrize("name", ["journal", "lock"])
 def test_a_run_whose_journal_or_lock_was_removed_ends_and_can_be_resumed(name):
-    with pytest.raises(TuneError, match=f"{run_path()}/{name} was removed, moved or replaced during the run"):
+    with pytest.raises(TuneError, match=f"{run_path()}/{name} was removed or moved during the run"):
         fit(plain, lambda: (run_path() / name).unlink())
     check_resumed(plain, run_path())
 

@@ -171,7 +171,7 @@ def test_a_resumed_run_counts_existing_checkpoints(tmp_path):
     config = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acc")
     resumed = Run(tmp_path, CheckpointManager(config, housekeeper=AtOnce()))
     for one in (finished, trial):
-        resumed.carry_out(resumed.manager.adopt(one))
+        resumed.carry_out(resumed.manager.load(one))
 
     assert resumed.numbers(finished) == [3]
     assert resumed.numbers(trial) == [0, 3]

@@ -528,7 +528,7 @@ def test_invalid_replay_is_refused(tmp_path, caplog):
     scheduler = PopulationBasedTrainingReplay(policy)
     context = FakeContext([make_trial(0, config={"lr": 5}), make_trial(1)])
     scheduler.on_trial_add(context, context.trials[0])
-    assert "is replaced by that of" in caplog.text
+    assert "gets the configuration of" in caplog.text
     assert context.trials[0].config == {"lr": 1}
     with pytest.raises(ValueError, match="a replay trains one trial"):
         scheduler.on_trial_add(context, context.trials[1])
