@@ -93,6 +93,7 @@ _TEXT = frozenset((str,))
 _BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE))
 # The maximum number of nested levels. A deeper value probably contains itself, so a walk over it would never end.
 _MAX_LEVELS = 100
+_DEEPEST = 1_000  # of a configuration
 
 
 class Report(NamedTuple):
@@ -140,27 +141,27 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
 
     `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`. Keys become strings, and empty mappings stay.
 
+    Raises:
+        RecursionError: If there are too many levels.
     """
-    if _is_plain(result):
-        return dict(result)
-    flats: list[dict[str, Any]] = []  # the flat items of each level
-    _flatten(result, "", delimiter, flats, 0)
-    flat = flats[0]
-    for deeper in flats[1:]:
-        flat.update(deeper)
+    flat: dict[str, Any] = {}
+    levels: list[tuple[str, Mapping[Any, Any]]] = [("", result)]
+    depth = 0
+    while levels:
+        deeper: list[tuple[str, Mapping[Any, Any]]] = []
+        for prefix, level in levels:
+            for key, value in level.items():
+                name = f"{prefix}{key}"
+                # `_is_level`, without a call for each value
+                if type(value) in _SCALARS or not (isinstance(value, Mapping) and value):
+                    flat[name] = value
+                else:
+                    deeper.append((f"{name}{delimiter}", value))
+        levels = deeper
+        depth += 1
+        if depth > _DEEPEST:
+            raise RecursionError(f"a mapping has more than {_DEEPEST} levels, or contains itself")
     return flat
-
-
-def _flatten(level: Mapping[Any, Any], prefix: str, delimiter: str, flats: list[dict[str, Any]], depth: int) -> None:
-    if depth == len(flats):
-        flats.append({})
-    flat = flats[depth]
-    for key, value in level.items():
-        name = f"{prefix}{key}"
-        if _is_level(value):
-            _flatten(value, f"{name}{delimiter}", delimiter, flats, depth + 1)
-        else:
-            flat[name] = value
 
 
 def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:

@@ -87,11 +87,6 @@ def test_get_results_gives_what_fit_returned():
     assert tuner.fit() is tuner.get_results()
 
 
-def test_a_tuner_that_was_made_cannot_be_restored():
-    with pytest.raises(AttributeError):
-        make_tuner(report_n(1)).restore(str(run_path()), report_n(1))
-
-
 @pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])
 def test_an_int_that_no_float_can_hold_counts_as_infinite(mode, best):
     def huge(config):

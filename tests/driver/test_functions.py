@@ -16,7 +16,6 @@ from minitune import (
     ASHAScheduler,
     BasicVariantGenerator,
     Checkpoint,
-    Experiment,
     RunConfig,
     Searcher,
     Trainable,
@@ -200,20 +199,12 @@ class Asks(Steps):
         return config["asks"]
 
 
-class AsksForTwo(Steps):
-    @classmethod
-    def default_resource_request(cls, config):
-        return {"cpu": 2}
-
-
 def test_a_class_may_leave_its_resources_to_the_run():
     (trial,) = run(Asks, config={"asks": None}, resources_per_trial={"cpu": 2}, stop={"n": 1}, verbose=0).trials
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
     space = {"asks": grid_search([None, {"cpu": 2}])}
     with pytest.raises(TuneError, match="resources are set twice for Asks"):
         run(Asks, config=space, resources_per_trial={"cpu": 1}, stop={"n": 1}, verbose=0)
-    with pytest.raises(TuneError, match="resources are set twice for AsksForTwo"):
-        Experiment("never begins", AsksForTwo, resources_per_trial={"cpu": 1})
 
 
 # -- one object in two runs ----------------------------------------------------------------------------------------
