@@ -47,8 +47,6 @@ _KEPT_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 16
 # Signals that are often sent to all processes of a run.
 _FOR_ALL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-# A shell adds this to the number of the signal that has killed its command.
-_OF_SHELLS = 128
 # Seconds that processes which outlive their program have to close its streams.
 _LATE_S = 1.0
 # Seconds between two looks whether a silent program has ended.
@@ -115,8 +113,6 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
             what += ", possibly out of memory"
     elif status:
         what = f"the program ended with exit status {status}"
-        if _OF_SHELLS < status <= _OF_SHELLS + signal.NSIG:
-            what += f", which a shell returns if {name_of_signal(status - _OF_SHELLS)} has killed its command"
     elif pattern is not None:
         what = f"the program ended without a report: no line of its standard output matches {pattern.pattern!r}"
     else:

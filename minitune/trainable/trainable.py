@@ -1,7 +1,6 @@
 """Trainable: the base class of class trainables.
 
-In a trial, the driver keeps iteration and totals; without one, `save` stores them with the checkpoint, whose path is
-enough to restore them.
+In a trial, the driver keeps iteration and totals; without one, `save` returns them with the checkpoint.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,18 +17,14 @@ from typing import Any
 
 from minitune.base import files
 from minitune.base.checks import shown
-from minitune.base.numbers import as_number
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint, directory_name, read_dict, require_directory, write_dict
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
-from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.auto_fields import AutoFields
 
 # If `save_checkpoint` has returned the path of a file in the checkpoint, this file has its name.
 _RETURNED_FILE = ".returned_path"
-# The file with iteration and totals, in a checkpoint that was saved without a driver.
-_STATE_FILE = ".trainable_state.json"
 # Name and id of a trainable outside of trials.
 _OUTSIDE = "default"
 
@@ -175,7 +169,6 @@ class Trainable:
         directory = checkpoint_dir or tempfile.mkdtemp(prefix=prefix, dir=self.logdir)
         os.makedirs(directory, exist_ok=True)
         self.save_into(directory)
-        write_state(directory, self._tune_fields)
         return TrainingResult(Checkpoint(directory), dict(self._tune_last_result))
 
     def save_into(self, directory: str) -> None:
@@ -349,9 +342,9 @@ def _take_info() -> TrialInfo | None:
     return info
 
 
-# -- counters in a checkpoint ------------------------------------------------------------------------------------------
+# -- checkpoints -------------------------------------------------------------------------------------------------------
 def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
-    """The directory of a checkpoint, and its result, or what the directory tells of it.
+    """The directory of a checkpoint, and its result if that is known.
 
     Raises:
         TypeError: If it has another type.
@@ -368,29 +361,7 @@ def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
         raise TypeError(
             f"a checkpoint must be the result of save(), a Checkpoint or a path, but got {type(checkpoint).__name__}"
         )
-    return path, metrics or read_state(path)
-
-
-def write_state(directory: str, fields: AutoFields) -> None:
-    """Write iteration and totals into a checkpoint."""
-    state = {
-        TRAINING_ITERATION: fields.iteration,
-        TIME_TOTAL_S: as_number(fields.time_total_s),
-        TIMESTEPS_TOTAL: as_number(fields.timesteps_total),
-        EPISODES_TOTAL: as_number(fields.episodes_total),
-    }
-    files.atomic_write(os.path.join(directory, _STATE_FILE), json.dumps(state).encode())
-
-
-def read_state(directory: str) -> dict[str, Any]:
-    """Read the file of `write_state`; `{}` if it does not exist."""
-    try:
-        with open(os.path.join(directory, _STATE_FILE), "rb") as file:
-            state: dict[str, Any] = json.load(file)
-    # Checkpoints of a driver have no such file: the result that belongs to them is in the journal.
-    except FileNotFoundError:
-        return {}
-    return state
+    return path, metrics
 
 
 def _is_same_path(returned: Any, directory: str) -> bool:
