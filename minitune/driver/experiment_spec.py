@@ -205,15 +205,7 @@ class Experiment:
     @property
     def stopper(self) -> Stopper | None:
         """The stoppers of `stop` and of the time budget as one, without a dict's limits; None without any."""
-        parts = []
-        if self.stop and not isinstance(self.stop, Mapping):  # limits of a dict are no stopper
-            parts.append(make_stopper(self.stop))
-        budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
-        if budget_s is not None:
-            parts.append(TimeoutStopper(budget_s))
-        if len(parts) > 1:
-            return CombinedStopper(*parts)
-        return next(iter(parts), None)
+        return stopper_of(self.stop, self.time_budget_s)
 
     @property
     def path(self) -> str:
@@ -352,6 +344,19 @@ def _limited_samples(num_samples: int) -> int:
         return num_samples
     limit = max(1, int(number_setting("MAX_SAMPLES")))
     return limit if num_samples == -1 else min(num_samples, limit)  # -1: no limit of its own
+
+
+def stopper_of(stop: Any, time_budget_s: float | datetime.timedelta | None) -> Stopper | None:
+    """The stoppers of `stop` and of a time budget as one, without a dict's limits; None without any."""
+    parts = []
+    if stop and not isinstance(stop, Mapping):  # limits of a dict are no stopper
+        parts.append(make_stopper(stop))
+    budget_s = _limited_budget_s(duration_s(time_budget_s, "time_budget_s"))
+    if budget_s is not None:
+        parts.append(TimeoutStopper(budget_s))
+    if len(parts) > 1:
+        return CombinedStopper(*parts)
+    return next(iter(parts), None)
 
 
 def _limited_budget_s(budget_s: float | None) -> float | None:

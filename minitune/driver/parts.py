@@ -22,7 +22,8 @@ from minitune.base.lazy import PACKAGE
 from minitune.base.seeds import component_seed
 from minitune.base.settings import is_on, setting
 from minitune.base.text import warn_once
-from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
+from minitune.driver.experiment_spec import stopper_of
+from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, each_stopper, for_this_run
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.callback import Callback, check_callbacks
 from minitune.experiment.trial import Trial
@@ -69,7 +70,8 @@ def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]
     scheduler = build_scheduler(plan, seed, search_alg)
     stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
     search: Any = build_search_alg(plan, seed, search_alg, stops_early)
-    stopper = plan.experiment.stopper or NoopStopper()
+    experiment = plan.experiment
+    stopper = stopper_of(each_stopper(experiment.stop, for_this_run), experiment.time_budget_s) or NoopStopper()
     if plan.tune_config.confirm:
         from minitune.search.confirm import Confirm
 

@@ -3,8 +3,9 @@
 While `Tuner` and `run` load the rest of the package, the process that workers are forked from starts, so this module
 imports little.
 
-Users pass one searcher or scheduler, which keeps what it learns, to several runs. Each run gets it in the state before
-its first run: the first run gets the object itself, later runs get copies. The record stores that state, for a resume.
+Users pass one searcher, scheduler or stopper, which keeps what it learns, to several runs. Each run gets it in the
+state before its first run: the first run gets the object itself, later runs get copies. The record stores that state,
+for a resume.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,7 @@ from minitune.driver.experiment_spec import Experiment, as_space
 from minitune.error import TuneError
 from minitune.experiment.goal import Goal
 from minitune.resources import Resources
+from minitune.stopper import CombinedStopper, Stopper
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
@@ -184,8 +186,10 @@ class Plan:
         tune = copy.copy(self.tune_config)
         tune.search_alg = before_any_run(tune.search_alg)
         tune.scheduler = before_any_run(tune.scheduler)
+        run = copy.copy(self.run_config)
+        run.stop = each_stopper(run.stop, before_any_run)
         experiment = self.experiment
-        return RecordedTuner(experiment.trainable_name, experiment.param_space, tune, self.run_config)
+        return RecordedTuner(experiment.trainable_name, experiment.param_space, tune, run)
 
     @property
     def is_silent(self) -> bool:
@@ -201,7 +205,7 @@ class Plan:
 
 # -- plug-ins before any run -----------------------------------------------------------------------------------------
 def for_this_run(plugin: _Plugin) -> _Plugin:
-    """The searcher or scheduler of a run: the object itself for its first run, a copy for each later one.
+    """The searcher, scheduler or stopper of a run: the object itself for its first run, a copy for each later one.
 
     Raises:
         ValueError: If it was used before and cannot be copied.
@@ -227,9 +231,18 @@ def for_this_run(plugin: _Plugin) -> _Plugin:
 
 
 def before_any_run(plugin: Any) -> Any:
-    """A searcher or scheduler before its first run; the object itself if it cannot be copied."""
+    """A plug-in before its first run; the object itself if it cannot be copied."""
     before = _before.get(id(plugin), plugin)
     return plugin if isinstance(before, Exception) else before
+
+
+def each_stopper(stop: Any, function: Callable[[Stopper], Stopper]) -> Any:
+    """The argument `stop` with what the function returns in the place of each stopper, also in lists."""
+    if isinstance(stop, (list, tuple)):
+        return [each_stopper(one, function) for one in stop]
+    if type(stop) is CombinedStopper:
+        return CombinedStopper(*(each_stopper(one, function) for one in stop.stoppers))
+    return function(stop) if isinstance(stop, Stopper) else stop
 
 
 def _checked(value: Any) -> Held:

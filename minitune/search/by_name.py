@@ -29,8 +29,8 @@ HOMES = {kind: module for module, _, kind in (one.partition(":") for one in _BY_
 """The module of each class."""
 
 
-def check_searcher_name(search_alg: Any) -> str:
-    """The name of a searcher as it is known here, in lower case."""
+def check_searcher_name(search_alg: Any, argument: str = "search_alg") -> str:
+    """The name of a searcher as it is known here, in lower case. `argument` is for errors."""
     name = ""
     if isinstance(search_alg, str):
         name = search_alg.lower()
@@ -38,10 +38,10 @@ def check_searcher_name(search_alg: Any) -> str:
         instead = instead_of(f"{__package__}.{name}") if name else None
         if instead is not None:
             raise ValueError(
-                f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {instead}"
+                f"{argument} {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {instead}"
             )
         raise ValueError(
-            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
+            f"{argument} must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
             f"{did_you_mean(name, _BY_NAME)}; pass others as an object, such as one of your own subclass of "
             "minitune.search.Searcher"
         )
@@ -62,7 +62,7 @@ def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) 
         name = "random"
     found = name
     if isinstance(name, str):
-        found = create_searcher(name, points_to_evaluate=points_to_evaluate)
+        found = create_searcher(check_searcher_name(name, argument), points_to_evaluate=points_to_evaluate)
     if not isinstance(found, (Searcher, SearchAlgorithm)):
         raise ValueError(
             f"{argument} must be None, a Searcher, a SearchAlgorithm or the name of one, but got {shown(found)}"

@@ -213,6 +213,7 @@ def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: If a key is not a string, a nested dict is empty, or two keys name the same metric.
     """
+    require(isinstance(criteria, Mapping), "criteria: a dict of metrics and limits", criteria)
     flat: dict[str, Any] = {}
     waiting = list(criteria.items())
     while waiting:

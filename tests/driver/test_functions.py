@@ -16,8 +16,13 @@ from minitune import (
     ASHAScheduler,
     BasicVariantGenerator,
     Checkpoint,
+    CLIReporter,
+    CSVLoggerCallback,
+    JsonLoggerCallback,
+    Repeater,
     RunConfig,
     Searcher,
+    TPESearch,
     Trainable,
     TuneError,
     Tuner,
@@ -29,7 +34,9 @@ from minitune import (
     with_resources,
 )
 from minitune.base import clock
+from minitune.schedulers import HyperBandScheduler, MedianStoppingRule, PopulationBasedTraining
 from minitune.search import ConcurrencyLimiter
+from minitune.stopper import CombinedStopper, ExperimentPlateauStopper, MaximumIterationStopper, TrialPlateauStopper
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -210,27 +217,46 @@ def test_a_class_may_leave_its_resources_to_the_run():
 # -- one object in two runs ----------------------------------------------------------------------------------------
 
 
-def test_plug_ins_may_serve_two_runs():
-    search_alg = BasicVariantGenerator(random_state=3)
-    scheduler = ASHAScheduler(max_t=10, grace_period=1)
-    settings = {
-        "config": {"x": uniform(0, 1)},
-        "search_alg": search_alg,
-        "scheduler": scheduler,
-        "metric": "score",
-        "mode": "max",
-        "num_samples": 3,
-        "verbose": 0,
-    }
-    first, second = run(count, **settings), run(count, **settings)
-    assert len(second.trials) == 3
-    assert [trial.config for trial in first.trials] == [trial.config for trial in second.trials]
+USED = {
+    "search_alg": [
+        Numbers,
+        BasicVariantGenerator,
+        lambda: TPESearch(n_initial_points=2),
+        lambda: ConcurrencyLimiter(TPESearch(n_initial_points=2), 2),
+        lambda: Repeater(TPESearch(n_initial_points=2), repeat=2),
+    ],
+    "scheduler": [
+        lambda: ASHAScheduler(max_t=8, grace_period=1),
+        lambda: HyperBandScheduler(max_t=8),
+        lambda: MedianStoppingRule(grace_period=1, min_samples_required=2),
+        lambda: PopulationBasedTraining(perturbation_interval=2, hyperparam_mutations={"x": uniform(0, 1)}),
+    ],
+    "stop": [
+        lambda: ExperimentPlateauStopper("loss", std=10, top=2),
+        lambda: TrialPlateauStopper("loss", std=10, num_results=2, grace_period=2),
+        lambda: CombinedStopper(MaximumIterationStopper(3), ExperimentPlateauStopper("loss", std=10, top=9)),
+        lambda: [MaximumIterationStopper(3), ExperimentPlateauStopper("loss", std=10, top=9)],
+    ],
+    "callbacks": [lambda: [JsonLoggerCallback(), CSVLoggerCallback()]],
+    "progress_reporter": [CLIReporter],
+}
+"""What users pass to a run, by its field."""
 
 
-def test_a_searcher_may_serve_several_runs():
-    searcher = Numbers()
-    configs = [[t.config for t in run(count, search_alg=searcher, num_samples=2, verbose=0).trials] for _ in range(3)]
-    assert configs == [[{"x": 1}, {"x": 2}]] * 3
+@pytest.mark.parametrize(("field", "make"), [(field, make) for field, makers in USED.items() for make in makers])
+def test_what_is_used_twice_does_as_if_it_were_fresh(field, make):
+    settings = {"metric": "loss", "mode": "min", "num_samples": 6, "seed": 3, "verbose": 1, "stop": {"n": 8}}
+
+    def trials(used):
+        space = {} if make is Numbers else {"x": uniform(0, 1)}
+        grid = fit(Steps, space, **{**settings, field: used}, name=None)
+        files = [sorted(path.name for path in Path(result.path).glob("*")) for result in grid]
+        return [(result.config, result.metrics.get("training_iteration")) for result in grid], files
+
+    used = make()
+    first, second = trials(used), trials(used)
+    assert first == second == trials(make())
+    assert first[0]
 
 
 @dataclass
