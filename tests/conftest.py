@@ -34,6 +34,7 @@ pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract", "res
 # pytest rewrites the asserts of what is imported from here on
 import kit  # noqa: E402
 from kit import Script, scaled_s  # noqa: E402
+from process_state import STRAGGLER_BOUND_S, ProcessSnapshot, is_helper, kill  # noqa: E402
 from result_runs import forbid_unpickling as forbid_unpickling  # noqa: E402
 from result_runs import grid as grid  # noqa: E402
 from script_kit import SHORT_WAITS  # noqa: E402
@@ -41,7 +42,6 @@ from script_kit import SHORT_WAITS  # noqa: E402
 import minitune  # noqa: E402
 from minitune.actor.process_tree import MemoryKills  # noqa: E402
 from minitune.executors import local  # noqa: E402
-from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, ProcessSnapshot, is_helper, kill  # noqa: E402
 
 HAS_HYPOTHESIS = importlib.util.find_spec("hypothesis") is not None
 collect_ignore_glob = [] if HAS_HYPOTHESIS else ["*_properties.py"]

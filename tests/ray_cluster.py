@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 import ray
+from process_state import ProcessSnapshot
 from ray.cluster_utils import Cluster
-
-from minitune.testing.smoke_runs import ProcessSnapshot
 
 NODE = {"object_store_memory": 100 * 2**20}
 

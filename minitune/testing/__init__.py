@@ -3,7 +3,7 @@
 ::
 
     pytest_plugin         the fixture `minitune_smoke`, which calls `smoke`
-    smoke_runs            `smoke`: a short tuning, and a look at what it leaves behind; `assert_best`
+    smoke_runs            `smoke`: a short tuning; `assert_best`
     scheduler_contract    what a scheduler must do, without processes: the simulation drives it
     searcher_contract     what a searcher must do: suggest, learn, and continue from its saved state
 

@@ -1,21 +1,16 @@
 """smoke: a short tuning as a test of a trainable.
 
-It looks for four faults: trials that fail, hang, leave something behind, or never report, and raises a `SmokeFailure`
-with the way out.
+It looks for three faults: trials that fail, hang, or never report, and raises a `SmokeFailure` with the way out.
 
-- A trial in this process cannot be killed. So the run has its own thread, for which the caller waits only so long. A
-  trial in a process must report in each half of the budget; if it does not, the run's own limit ends it.
-- A `ProcessSnapshot` records the state of the process before the run. After it, `leftovers` compares the states and
-  restores the old one where it can.
+A trial in this process cannot be killed. So the run has its own thread, for which the caller waits only so long. A
+trial in a process must report in each half of the budget; if it does not, the run's own limit ends it.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
-import gc
 import os
-import signal
 import sys
 import tempfile
 import threading
@@ -27,12 +22,10 @@ from dataclasses import fields
 from types import TracebackType
 from typing import Any
 
-import psutil
-
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.summary import Target, grouped_errors
 from minitune.base.checks import is_real, require
-from minitune.base.files import discard_tree, working_directory
+from minitune.base.files import discard_tree
 from minitune.base.forks import only_here
 from minitune.base.settings import variable_of
 from minitune.config import RunConfig
@@ -40,7 +33,6 @@ from minitune.error import TrialStopped, format_stack
 from minitune.experiment.goal import Best, why_no_best
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
-from minitune.search.by_name import chosen_searcher
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 from minitune.view.summary import best_text
@@ -55,41 +47,6 @@ _INTERRUPT_S = 0.5
 """How long a trial may take to unwind after an exception, in seconds."""
 
 _NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
-
-CHILDREN = "children"
-THREADS = "threads"
-DESCRIPTORS = "descriptors"
-ENVIRONMENT = "environment"
-DIRECTORY = "directory"
-SIGNALS = "signals"
-FILES = "files"
-KINDS = (CHILDREN, THREADS, DESCRIPTORS, ENVIRONMENT, DIRECTORY, SIGNALS, FILES)
-"""The kinds of leftovers: child processes; threads; open descriptors; environment variables; the working directory;
-signal handlers; and files in the working directory."""
-
-STRAGGLER_BOUND_S = 2.0
-"""How long to wait for leftovers that are about to end, in seconds."""
-
-_FD_DIRECTORY = "/proc/self/fd"
-_SIGNALS = tuple(signal.valid_signals())
-
-_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend")
-"""Processes that a library keeps until the interpreter ends: for clean-up, or (joblib) as a pool of workers."""
-
-_LASTING_THREADS = ("TMonitor",)
-"""Classes of threads that a library (here tqdm) keeps until the interpreter ends."""
-
-_POOL = ("loky", "joblib.externals.loky")
-_POOL_THREADS = ("ExecutorManagerThread", "QueueFeederThread")
-"""The modules of joblib's pool of workers, and the names of its threads."""
-
-_SET_BY_LIBRARIES = (
-    *("PYTEST_", "COV_", "KMP_", "TF_", "TF2_", "TORCH", "PYTORCH_", "XLA_", "JAX_"),
-    "CUDA_MODULE_LOADING",
-)
-"""Prefixes of variables that libraries set permanently when they are imported, or that pytest itself changes."""
-
-_GPU_DEVICE = "/dev/nvidia"
 
 
 class SmokeFailure(AssertionError):
@@ -112,50 +69,35 @@ def smoke(
     seed: int = 0,
     executor: str = "inline",
     directory: str | os.PathLike[str] | None = None,
-    may_leave: Collection[str] = (),
     **config: Any,
 ) -> ResultGrid:
-    """Run a short tuning, and check that it succeeds and leaves nothing behind. Blocks for little more than `budget_s`.
+    """Run a short tuning, and check that it succeeds. Blocks for little more than `budget_s`.
 
     The other arguments are those of a run. If there is a metric, each report must have it. By default, trials run one
     at a time in this process, for debuggers, coverage and patches; `executor="local"` runs them in processes. At the
     end of the budget, trials are asked to stop, and processes are killed 2 s later; each of these must report in each
-    half of the budget. `directory` is that of the run. `may_leave` has allowed leftovers: `children`, `threads`,
-    `descriptors`, `environment`, `directory`, `signals` and `files`.
+    half of the budget. `directory` is that of the run.
 
     Returns:
         The results: no trial has failed, and at least one has reported.
 
     Raises:
-        SmokeFailure: If a trial fails or hangs, no trial reports in time, or there are leftovers.
+        SmokeFailure: If a trial fails or hangs, or no trial reports in time.
         ValueError: If an argument has an invalid value.
         TypeError: If the trainable cannot be pickled.
     """
     __tracebackhide__ = True
     good = is_real(budget_s) and 0 < budget_s < threading.TIMEOUT_MAX
     require(good, "budget_s: a number of seconds > 0", budget_s)
-    unknown = sorted(set(may_leave) - set(KINDS))
-    require(not unknown, f"may_leave: a collection of {', '.join(KINDS)}", may_leave)
     given = dict(metric=metric, mode=mode, num_samples=num_samples, seed=seed, executor=executor, **config)
     if executor != "inline":
         given.setdefault("report_timeout_s", budget_s * _SILENT_SHARE)
     tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
     name = str(getattr(trainable, "__name__", trainable))
-    has_neighbours = "PYTEST_XDIST_WORKER" in os.environ  # other processes run tests in this directory
-    kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and has_neighbours))
-    # Its library may set variables or start threads when it is first imported, which is not the trial's fault.
-    chosen_searcher("search_alg", tuner._plan.tune_config.search_alg)
-    before = ProcessSnapshot(kinds)
-    # The budget begins here: loading the libraries is not the trainable's work.
     until_s = time.monotonic() + budget_s
-    try:
-        with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{STOP_S:g}"}):
-            grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
-    finally:
-        left = before.leftovers()  # also after a failure, because this restores the old state
+    with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{STOP_S:g}"}):
+        grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     _refuse_failures(grid, name, seed)
-    if left:
-        raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
     if not any(own_metrics(result.metrics) for result in grid):
         what = "before its end: call report(), or return a dict of metrics"
         if time.monotonic() > until_s:
@@ -337,181 +279,3 @@ def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
         lines += ["all failures:", *(f"  {text}" for text in kinds)]
     cause = error.__cause__
     raise SmokeFailure("\n".join(lines), grid, cause.__traceback__ if cause is not None else None)
-
-
-# -- leftovers --------------------------------------------------------------------------------------------------------
-
-
-class ProcessSnapshot:
-    """The state of this process at one moment. `leftovers` compares it with the present state."""
-
-    def __init__(self, kinds: tuple[str, ...] = KINDS):
-        self._kinds = kinds
-        self._children = _children() if CHILDREN in kinds else set()
-        self._threads = set(threading.enumerate())
-        self._descriptors = _descriptors() if DESCRIPTORS in kinds else {}
-        self._environment = dict(os.environ)
-        self._directory = working_directory()
-        self._signals = _handlers() if SIGNALS in kinds else {}
-        self._files = _entries(self._directory) if FILES in kinds else set()
-
-    def leftovers(self, bound_s: float | None = None) -> list[str]:
-        """All differences to the present state, as text. Waits up to `STRAGGLER_BOUND_S` until they are gone.
-
-        Kills new processes, and restores the environment, the working directory and the signal handlers. Does not
-        remove threads, descriptors and files.
-        """
-        until_s = time.monotonic() + (STRAGGLER_BOUND_S if bound_s is None else bound_s)
-        looks = {
-            THREADS: self._left_threads,
-            CHILDREN: self._left_children,
-            DESCRIPTORS: self._left_descriptors,
-            ENVIRONMENT: self._changed_environment,
-            DIRECTORY: self._changed_directory,
-            SIGNALS: self._changed_signals,
-            FILES: self._left_files,
-        }
-        return [text for kind, look in looks.items() if kind in self._kinds for text in look(until_s)]
-
-    def _left_children(self, until_s: float) -> list[str]:
-        new = list(_children() - self._children)
-        if new:
-            psutil.wait_procs(new, timeout=max(0.0, until_s - time.monotonic()))
-            new = list(_children() - self._children)
-        return kill(new, bound_s=max(1.0, until_s - time.monotonic()))
-
-    def _left_threads(self, until_s: float) -> list[str]:
-        new = [thread for thread in threading.enumerate() if thread not in self._threads]
-        lasting: tuple[str, ...] = ()
-        if _has_pool():
-            lasting = _POOL_THREADS
-        # By name, since importing these libraries to compare classes would take seconds.
-        new = [one for one in new if type(one).__name__ not in _LASTING_THREADS and one.name not in lasting]
-        for thread in new:
-            if not isinstance(thread, threading._DummyThread):  # a thread from C code cannot be joined
-                thread.join(max(0.0, until_s - time.monotonic()))
-        return [f"thread {thread.name!r} (daemon={thread.daemon})" for thread in new if thread.is_alive()]
-
-    def _left_descriptors(self, until_s: float) -> list[str]:
-        new = _descriptors().items() - self._descriptors.items()
-        # Neither can be told from a leak by its target.
-        if _has_pool() or any(target.startswith(_GPU_DEVICE) for _, target in new):
-            return []  # joblib's pool and GPU libraries keep descriptors open, which look like leaks
-        if new:
-            gc.collect()  # a descriptor in a reference cycle is not a leak
-        while new and time.monotonic() < until_s:
-            time.sleep(0.01)  # the end of a process may close a descriptor a moment later, and no event reports that
-            new = _descriptors().items() - self._descriptors.items()
-        return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
-
-    def _changed_environment(self, _: float) -> list[str]:
-        before = self._environment
-        now = dict(os.environ)
-        # Sorted, so that the text of a failure is the same each time.
-        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-        found = []
-        for name in names:
-            if name.startswith(_SET_BY_LIBRARIES):
-                continue
-            what = "changed"
-            if name not in before:
-                what = "set"
-            elif name not in now:
-                what = "removed"
-            found.append(f"environment variable {name} was {what}")  # without its value, which may be secret
-            if name in before:
-                os.environ[name] = before[name]
-            else:
-                del os.environ[name]
-        return found
-
-    def _changed_directory(self, _: float) -> list[str]:
-        now = working_directory()
-        if now == self._directory or self._directory is None:
-            return []
-        os.chdir(self._directory)
-        return [f"the working directory is {now}, but was {self._directory}"]
-
-    def _changed_signals(self, _: float) -> list[str]:
-        found = []
-        for number, handler in _handlers().items():
-            before = self._signals.get(number, handler)
-            if handler is not before:
-                found.append(f"the handler of {signal.Signals(number).name} is {handler!r}, but was {before!r}")
-                # Python sets handlers in the main thread only; None is a handler from C, which cannot be set again.
-                if before is not None and threading.current_thread() is threading.main_thread():
-                    signal.signal(number, before)
-        return found
-
-    def _left_files(self, _: float) -> list[str]:
-        return [f"file {name} in {self._directory}" for name in sorted(_entries(self._directory) - self._files)]
-
-
-def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
-    """Kill processes. Blocks until they have ended, at most `bound_s` seconds."""
-    descriptions = []
-    for process in processes:
-        try:
-            descriptions.append(f"process {process.pid} {process.status()}: {' '.join(process.cmdline())[:200]}")
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    # Waited for, because a killed process stays in the list of children until then.
-    psutil.wait_procs(processes, timeout=bound_s)
-    return descriptions
-
-
-def is_helper(process: psutil.Process) -> bool:
-    """Whether a process is a helper that a library keeps until the interpreter ends, like that of `multiprocessing`."""
-    try:
-        return any(helper in word for word in process.cmdline() for helper in _HELPERS)
-    except psutil.Error:
-        return False
-
-
-def _has_pool() -> bool:
-    """Whether joblib keeps a pool of workers, with threads and pipes, until the interpreter ends."""
-    return any(type(thread).__module__.startswith(_POOL) for thread in threading.enumerate())
-
-
-def _children() -> set[psutil.Process]:
-    """All descendants of this process, except helpers of libraries."""
-    if _has_no_child():
-        return set()  # psutil would read the state of every process of the machine
-    return {child for child in psutil.Process().children(recursive=True) if not is_helper(child)}
-
-
-def _has_no_child() -> bool:
-    """Whether the system says that this process has no child, alive or dead."""
-    if not hasattr(os, "waitid"):
-        return False
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # takes no exit status from anyone
-    except ChildProcessError:
-        return True
-    return False
-
-
-def _descriptors() -> dict[int, str]:
-    """The open descriptors and their targets; empty if the system does not list them."""
-    if not sys.platform.startswith("linux"):
-        return {}
-    table = {}
-    for name in os.listdir(_FD_DIRECTORY):
-        try:
-            table[int(name)] = os.readlink(f"{_FD_DIRECTORY}/{name}")
-        except OSError:
-            continue  # the descriptor of the listing itself
-    return table
-
-
-def _handlers() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in _SIGNALS}
-
-
-def _entries(directory: str | None) -> set[str]:
-    """The names in a directory, without files of test runners and of the interpreter."""
-    names = []
-    if directory is not None:
-        names = os.listdir(directory)
-    return {name for name in names if name != "__pycache__" and not name.startswith((".pytest_cache", ".coverage"))}

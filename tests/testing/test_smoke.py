@@ -1,23 +1,19 @@
 """`smoke` and `assert_best`: what passes, what is refused, and the texts."""
 
 import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from kit import Listed, listening
+from kit import listening
 
 from minitune import ExperimentAnalysis, grid_search, report, uniform
 from minitune.error import TuneError
 from minitune.testing import SmokeFailure, assert_best, smoke, smoke_runs
-from minitune.testing.smoke_runs import ProcessSnapshot
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -86,7 +82,6 @@ def test_arguments_go_to_the_config_that_has_them(tmp_path):
     [
         ({"budget_s": 0}, ValueError, "budget_s must be a number of seconds > 0, but got 0"),
         ({"budget_s": "5"}, ValueError, "budget_s must be a number of seconds > 0, but got '5'"),
-        ({"may_leave": ["chaos"]}, ValueError, "may_leave must be a collection of children, threads,"),
         ({"num_sample": 3}, TypeError, "smoke() takes the arguments of TuneConfig and RunConfig, but got num_sample"),
         ({"time_budget_s": 3}, TypeError, "smoke() takes budget_s, but got time_budget_s"),
         ({"storage_path": "x"}, TypeError, "smoke() takes directory, but got storage_path"),
@@ -100,116 +95,9 @@ def test_bad_arguments_are_refused_at_once(arguments, kind, text, tmp_path):
     assert str(caught.value).startswith(text)
 
 
-# -- what is left behind -------------------------------------------------------------------------------------------
+# -- the bound -----------------------------------------------------------------------------------------------------
 
 release = threading.Event()
-children = []
-
-
-def leave_thread(config):
-    threading.Thread(target=release.wait, name="left", daemon=True).start()
-    return {"loss": 1}
-
-
-def leave_child(config):
-    children.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
-    return {"loss": 1}
-
-
-def leave_variable(config):
-    os.environ["SECRET_OF_A_TRIAL"] = "hunter2"
-    os.environ.pop("HOME", None)
-    return {"loss": 1}
-
-
-def leave_directory(config):
-    os.chdir(os.path.dirname(os.getcwd()))
-    return {"loss": 1}
-
-
-def leave_file(config):
-    Path("model.pkl").touch()
-    return {"loss": 1}
-
-
-def leave_descriptor(config):
-    config["fd"].append(os.open(os.devnull, os.O_RDONLY))
-    descriptors.extend(config["fd"])
-    return {"loss": 1}
-
-
-descriptors = []
-
-
-@pytest.mark.parametrize(
-    ("trainable", "kind", "text"),
-    [
-        (leave_thread, "threads", "thread 'left' (daemon=True)"),
-        (leave_child, "children", "process "),
-        (leave_variable, "environment", "environment variable SECRET_OF_A_TRIAL was set"),
-        (leave_directory, "directory", "the working directory is "),
-        (leave_file, "files", "file model.pkl in "),
-        (leave_descriptor, "descriptors", "-> /dev/null"),
-    ],
-)
-def test_leftovers_are_named_and_undone(trainable, kind, text, tmp_path, monkeypatch):
-    if kind == "descriptors" and not sys.platform.startswith("linux"):
-        pytest.skip("this system does not show descriptors")
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    monkeypatch.setattr("minitune.testing.smoke_runs.STRAGGLER_BOUND_S", 0.1)
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    release.clear()
-    home = os.environ.get("HOME")
-    try:
-        told = refused(tmp_path, trainable, {"fd": []}, num_samples=1)
-        assert told.startswith(f"the trials of {trainable.__name__} have left something behind:")
-        assert text in told
-        assert "hunter2" not in told
-        assert (os.getcwd(), os.environ.get("HOME")) == (str(here), home)
-        assert "SECRET_OF_A_TRIAL" not in os.environ
-        if kind in ("threads", "descriptors"):
-            smoke(trainable, {"fd": []}, num_samples=1, may_leave=[kind], directory=tmp_path / "runs")
-    finally:
-        release.set()
-        for child in children:
-            child.kill()
-            child.wait()
-        children.clear()
-        while descriptors:
-            os.close(descriptors.pop())
-        for thread in threading.enumerate():
-            if thread.name == "left":
-                thread.join()
-
-
-def test_nothing_of_a_smoke_test_stays_in_the_process(tmp_path):
-    handlers = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
-    environment, state = dict(os.environ), random.getstate()
-    smoke(train, {"lr": uniform(0, 1)}, directory=tmp_path)
-    assert [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)] == handlers
-    assert dict(os.environ) == environment
-    assert random.getstate() == state
-
-
-class OnALibrary(Listed):
-    """A searcher whose library sets a variable when it is first imported."""
-
-    def __init__(self):
-        super().__init__({"lr": 1.0})
-        os.environ["SET_BY_A_LIBRARY"] = "1"
-
-
-def test_changes_by_imported_libraries_are_no_leftovers(tmp_path, monkeypatch):
-    monkeypatch.setenv("SET_BY_A_LIBRARY", "")  # taken back after the test
-    del os.environ["SET_BY_A_LIBRARY"]
-    monkeypatch.setitem(sys.modules, "minitune.search.nevergrad", SimpleNamespace(NevergradSearch=OnALibrary))
-    smoke(train, {"lr": 1.0}, directory=tmp_path, search_alg="nevergrad", metric="loss", mode="min", num_samples=1)
-    assert os.environ["SET_BY_A_LIBRARY"] == "1"
-
-
-# -- the bound -----------------------------------------------------------------------------------------------------
 
 
 def hang(config):
@@ -217,7 +105,6 @@ def hang(config):
 
 
 def spin(config):
-    os.environ["SPINNING"] = "1"
     while True:
         pass
 
@@ -227,7 +114,6 @@ def test_a_loop_without_end_is_ended_by_force(tmp_path, monkeypatch):
     monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 10)
     text = refused(tmp_path, spin, {}, num_samples=1, budget_s=0.5)
     assert text.startswith("a trial of spin has not stopped 0.1 s after the budget of 0.5 s. It hangs here:")
-    assert "SPINNING" not in os.environ
 
 
 def never_ends(config):
@@ -238,7 +124,6 @@ def never_ends(config):
 def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path, monkeypatch):
     monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 0.1)
-    monkeypatch.setattr("minitune.testing.smoke_runs.STRAGGLER_BOUND_S", 0.1)
     release.clear()
     before = set(threading.enumerate())
     try:
@@ -337,109 +222,6 @@ def test_the_fixture_fails_a_test_with_the_users_traceback_alone(tmp_path, bound
     assert "_smoke.py" not in told
     assert "inline.py" not in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "minitune_user.py", "test_suite.py"]
-
-
-# -- the state of a process ----------------------------------------------------------------------------------------
-def test_handlers_of_signals_are_named_and_put_back():
-    own = signal.getsignal(signal.SIGUSR1)
-    before = ProcessSnapshot(("signals",))
-    assert before.leftovers(0) == []
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    try:
-        (told,) = before.leftovers(0)
-        assert told.startswith("the handler of SIGUSR1 is ")
-        assert "SIG_IGN" in told
-        assert signal.getsignal(signal.SIGUSR1) is own
-    finally:
-        signal.signal(signal.SIGUSR1, own)
-    assert before.leftovers(0) == []
-
-
-def test_variables_that_libraries_set_stay_and_others_are_put_back(monkeypatch):
-    for name, value in (("CHANGED_ONE", "1"), ("REMOVED_ONE", "2")):
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("SET_ONE", raising=False)
-    monkeypatch.delenv("TORCH_ONE", raising=False)
-    before = ProcessSnapshot(("environment",))
-    monkeypatch.setenv("CHANGED_ONE", "9")
-    monkeypatch.delenv("REMOVED_ONE")
-    for name in ("SET_ONE", "TORCH_ONE", "CUDA_MODULE_LOADING"):
-        monkeypatch.setenv(name, "9")
-    assert before.leftovers(0) == [
-        "environment variable CHANGED_ONE was changed",
-        "environment variable REMOVED_ONE was removed",
-        "environment variable SET_ONE was set",
-    ]
-    assert [os.environ.get(name) for name in ("CHANGED_ONE", "REMOVED_ONE", "SET_ONE", "TORCH_ONE")] == [
-        *("1", "2", None, "9")
-    ]
-    assert before.leftovers(0) == []
-
-
-def test_files_of_test_runners_are_no_leftovers(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "there").touch()
-    before = ProcessSnapshot(("files",))
-    for name in ("__pycache__", ".pytest_cache", ".coverage.host.1", "b", "a"):
-        (tmp_path / name).touch()
-    assert before.leftovers(0) == [f"file a in {tmp_path}", f"file b in {tmp_path}"]
-
-
-def test_a_working_directory_that_is_gone_is_no_fault_of_the_trials(tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    (tmp_path / "here").rmdir()
-    before = ProcessSnapshot(("directory", "files"))
-    assert before.leftovers(0) == []
-    os.chdir(tmp_path)
-    assert before.leftovers(0) == []
-
-
-@pytest.mark.parametrize(
-    ("new", "told"),
-    [
-        ({3: "/a", 4: "pipe:[1]"}, ["descriptor 3 -> /a", "descriptor 4 -> pipe:[1]"]),
-        ({3: "/a", 4: "/dev/nvidia0"}, []),  # the library of a GPU keeps others, too
-        ({}, []),
-    ],
-)
-def test_descriptors_are_named_unless_a_library_keeps_them(monkeypatch, new, told):
-    table = {1: "/dev/tty", 2: "/dev/tty"}
-    monkeypatch.setattr("minitune.testing.smoke_runs._descriptors", lambda: dict(table))
-    before = ProcessSnapshot(("descriptors",))
-    table.update(new)
-    del table[2]
-    assert before.leftovers(0) == told
-
-
-def test_only_the_kinds_that_were_asked_for_are_looked_at(monkeypatch):
-    monkeypatch.delenv("SET_ONE", raising=False)
-    before = ProcessSnapshot(("files", "signals"))
-    monkeypatch.setenv("SET_ONE", "1")
-    assert before.leftovers(0) == []
-    assert os.environ["SET_ONE"] == "1"
-
-
-class TMonitor(threading.Thread):
-    """A thread with the name of the class of tqdm's."""
-
-
-def test_threads_that_libraries_keep_are_no_leftovers():
-    release.clear()
-    before = ProcessSnapshot(("threads",))
-    threads = [
-        TMonitor(target=release.wait, daemon=True),
-        threading.Thread(target=release.wait, name="own", daemon=False),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        assert before.leftovers(0) == ["thread 'own' (daemon=False)"]
-    finally:
-        release.set()
-        for thread in threads:
-            thread.join()
-    assert before.leftovers(0) == []
 
 
 # -- rare ends -----------------------------------------------------------------------------------------------------
