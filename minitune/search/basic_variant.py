@@ -78,7 +78,6 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     @property
     def total_samples(self) -> int:
-        """See `SearchAlgorithm.total_samples`. It leaves out grids that only a drawn value brings in."""
         if math.isinf(self._table.total):
             return sys.maxsize
         return int(self._table.total) - self._left_out

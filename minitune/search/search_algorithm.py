@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from minitune.base.checks import shown
 from minitune.base.randomness import GlobalDraws
 from minitune.base.saved import Saved
 from minitune.experiment.trial import EarlierRun, Trial
 from minitune.experiment.trial_maker import TrialMaker
-from minitune.resources import Resources
 from minitune.search.filters import FilteredSearcher, Rules
 from minitune.search.searcher import (
     Metric,
@@ -50,8 +50,8 @@ class SearchedExperiment(Protocol):
     maker: TrialMaker
 
 
-Experiments = SearchedExperiment | Iterable[SearchedExperiment] | Mapping[str, Mapping[str, Any]]
-"""An experiment, a list of one, or a dict of its arguments by its name."""
+Experiments = SearchedExperiment | Iterable[SearchedExperiment]
+"""An experiment, or a list of one."""
 
 
 @dataclass
@@ -61,26 +61,6 @@ class PlainExperiment:
     param_space: dict[str, Any]
     num_samples: int
     maker: TrialMaker
-
-    @classmethod
-    def of(cls, name: str, spec: Mapping[str, Any]) -> PlainExperiment:
-        """Make one from a name and arguments of `Experiment`; those that concern a run have no effect.
-
-        Raises:
-            ValueError: If there is no `run`, or its resources are not valid.
-        """
-        if "run" not in spec:
-            raise ValueError(f"{name!r} must hold a trainable under the key 'run', but it has {sorted(spec)}")
-        run = spec["run"]
-        stop = spec.get("stop")
-        maker = TrialMaker(
-            run if isinstance(run, str) else getattr(run, "__name__", name),
-            request=Resources.of(spec.get("resources_per_trial")),
-            stopping_criterion=stop if isinstance(stop, Mapping) else None,
-            max_failures=spec.get("max_failures", 0),
-            name_creator=spec.get("trial_name_creator"),
-        )
-        return cls(dict(spec.get("config") or {}), spec.get("num_samples", 1), maker)
 
 
 class SearchAlgorithm(Saved):
@@ -123,7 +103,7 @@ class SearchAlgorithm(Saved):
         raise cannot_learn(self)
 
     def add_configurations(self, experiments: Experiments) -> None:
-        """Take over the experiment whose trials will be made: itself, a list of it, or its arguments by its name."""
+        """Take over the experiment whose trials will be made: itself, or a list of it."""
         raise NotImplementedError(f"{type(self).__name__} must override add_configurations()")
 
     @property
@@ -202,14 +182,11 @@ def only_experiment(experiments: Experiments, known: SearchedExperiment | None) 
 
     Raises:
         ValueError: If there are several, or none.
+        TypeError: If it is the dict of an experiment.
     """
-    given: list[SearchedExperiment]
     if isinstance(experiments, Mapping):
-        given = [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
-    elif isinstance(experiments, Iterable):
-        given = list(experiments)
-    else:
-        given = [experiments]
+        raise TypeError(f"a search algorithm takes an Experiment, but got {shown(experiments)}; make one of it")
+    given = list(experiments) if isinstance(experiments, Iterable) else [experiments]
     if known is not None or len(given) != 1:
         raise ValueError(
             f"a search algorithm serves exactly one experiment, but got {len(given) + (known is not None)}; "

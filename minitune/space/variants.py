@@ -4,13 +4,11 @@ Order: The outer loop has `num_samples` rounds; the inner loop covers the grid. 
 and the first one varies fastest. An index determines a grid point (mixed radix), so iteration can start anywhere. Each
 point has its own generator, seeded by (seed, round, index), so it does not depend on those before.
 
-Within one point, random parameters are drawn first. Then come grids inside the drawn values; each of their points is
-another variant.
+A grid lies in the space itself, not within a value that is drawn or that another grid has.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import random
@@ -90,7 +88,6 @@ class Position:
 
     round: int = 0
     point: int = 0
-    branch: int = 0
 
 
 class VariantTable:
@@ -127,8 +124,6 @@ class VariantTable:
         self._free_plan = _Plan(space, [])
         self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
         self._round_plan: _Plan | None = None
-        self._branches: Iterator[Variant] | None = None
-        self._ahead: Variant | None = None
         self._last = Position()
 
     @property
@@ -154,11 +149,11 @@ class VariantTable:
 
     @property
     def total(self) -> int | float:
-        """The number of variants; `math.inf` without a limit. Grids inside drawn values may add more."""
-        total = sum(plan.size for plan in self._plans)
+        """The number of variants; `math.inf` without a limit."""
+        total = sum(plan.grid_size for plan in self._plans)
         free = self._rounds - len(self._plans)
         if free:  # inf * 0 would be NaN
-            return total + free * self._free_plan.size
+            return total + free * self._free_plan.grid_size
         return total
 
     def is_exhausted(self) -> bool:
@@ -173,19 +168,16 @@ class VariantTable:
         """End the table: it returns no more variants."""
         self._rounds = self.position.round
         self._round_plan = None
-        self._branches = None
 
     def seek(self, position: Position) -> None:
-        """Continue at `position`, in O(1) unless it is between two variants of one point."""
-        self.position = Position(position.round, position.point, position.branch)
+        """Continue at `position`, in O(1)."""
+        self.position = Position(position.round, position.point)
         self._round_plan = None
-        self._branches = None
 
     def reseed(self, seed: int | str) -> None:
         """Use another seed for the following draws."""
         self._seed = seed
         self._round_plan = None
-        self._branches = None
 
     def next(self) -> Variant | None:
         """The next variant; None at the end.
@@ -200,25 +192,14 @@ class VariantTable:
         if self._round_plan is None:
             self._round_plan = self._plan_of_round()
         plan = self._round_plan
-        if self._branches is None:
-            self._branches = plan.expand(at.point, self._rng(at.round, at.point))
-            for _ in range(at.branch):  # after a resume between two variants of one point
-                next(self._branches, None)
-            self._ahead = next(self._branches, None)
-        variant = self._ahead
-        self._last = Position(at.round, at.point, at.branch)
-        at.branch += 1
-        # Within a grid point, the next variant is created in advance, so that `is_exhausted` is exact.
-        self._ahead = next(self._branches, None)
-        if self._ahead is None:  # go to the next point
-            self._branches = None
-            at.point = at.point + 1
-            at.branch = 0
-            if at.point >= plan.grid_size:
-                at.round = at.round + 1
-                at.point = 0
-                if self._plans or self._constant_grid_search:  # otherwise all rounds have the same plan
-                    self._round_plan = None
+        variant = plan.variant(at.point, self._rng(at.round, at.point))
+        self._last = Position(at.round, at.point)
+        at.point += 1
+        if at.point >= plan.grid_size:
+            at.round += 1
+            at.point = 0
+            if self._plans or self._constant_grid_search:  # otherwise all rounds have the same plan
+                self._round_plan = None
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
@@ -227,16 +208,10 @@ class VariantTable:
         plan = self._free_plan  # also if a point itself was rejected, of which nothing is drawn
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
             plan = self._plans[last.round]
-        stands_for_several = last.branch > 0 or self._branches is not None
-        if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
+        if not plan.is_drawn or (self._constant_grid_search and plan.grid_size > 1):
             return None
         # Another generator than at the first draw, and one that a resume finds again.
-        found = list(
-            itertools.islice(plan.expand(last.point, self._rng(last.round, last.point, f"again {attempt}")), 2)
-        )
-        if len(found) > 1:
-            return None
-        return found[0]
+        return plan.variant(last.point, self._rng(last.round, last.point, f"again {attempt}"))
 
     def __iter__(self) -> Iterator[Variant]:
         while (variant := self.next()) is not None:
@@ -266,30 +241,29 @@ class _Plan:
         self.space = space
         self._searched = topmost(searched + [path for path, _ in found])
         self._grids, self._others = _split(found)
+        for path, domain in found:
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                _refuse_inner_grids(domain.categories, path)
         self.grid_size = _combinations(self._grids)
         lists = [grid.categories for _, grid in self._grids if not isinstance(grid.categories, range)]
         self.is_drawn = bool(self._others) or any(map(has_unresolved_values, lists))
-        self.size = math.prod(_size_of_options(grid) for _, grid in self._grids)
 
-    def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
-        """The variants of grid point `index`."""
+    def variant(self, index: int, rng: random.Random) -> Variant:
+        """The variant of grid point `index`."""
         config = copy_tree(self.space)  # a trial may change its configuration
         todo = self._others
         if self._grids:
             config, found = _choose(config, self._grids, index)
             todo = todo + found
-        config, grids, functions = _resolve(config, todo, rng)
-        if not grids:
-            return iter([Variant(leaves(config, self._searched), config)])
-        branches = _expand(config, grids, functions, rng)
-        return (Variant(leaves(branch, self._searched), branch) for branch in branches)
+        config = _resolve(config, todo, rng)
+        return Variant(leaves(config, self._searched), config)
 
     def with_constants(self, rng: random.Random) -> _Plan:
         """This plan, with values for all random parameters that do not depend on a grid."""
         config = copy_tree(self.space)
         todo = self._others
         while todo:
-            config, _, functions = _draw(config, todo, rng)
+            config, functions = _draw(config, todo, rng)
             config, left, found = _call(config, functions, rng)
             todo = found + left if found else []
         return _Plan(config, self._searched)
@@ -322,37 +296,23 @@ def complete_config(config: dict[str, Any], rng: random.Random) -> dict[str, Any
         RecursiveDependencyError: If functions depend on each other in a circle.
     """
     todo = sorted(find_unresolved(config), key=lambda item: path_key(item[0]))
-    config, grids, _ = _resolve(config, todo, rng)
-    if grids:
-        raise ValueError(
-            f"a searcher cannot cover a grid, but parameter {path_text(grids[0][0])!r} is one; use choice() there, or "
-            "run without a searcher"
-        )
-    return config
+    for path, domain in todo:
+        if domain.is_grid():
+            raise ValueError(
+                f"a searcher cannot cover a grid, but parameter {path_text(path)!r} is one; use choice() there, or run "
+                "without a searcher"
+            )
+    completed: dict[str, Any] = _resolve(config, todo, rng)
+    return completed
 
 
 # -- resolving -------------------------------------------------------------------------------------------------
 
 
-def _expand(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Random) -> Iterator[Any]:
-    """The configurations of grids that were drawn. `functions` wait for their values."""
-    grids.sort(key=lambda item: path_key(item[0]))
-    # Every branch draws from the generator where the one before has left it, so they differ in what they draw, too.
-    for index in range(_combinations(grids)):
-        branch, found = _choose(copy_tree(config), grids, index)
-        branch, inner, left = _resolve(branch, found + functions, rng)
-        if inner:
-            yield from _expand(branch, inner, left, rng)
-        else:
-            yield branch
-
-
-def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
-    """Draw and call until all have values or a grid is drawn. Return the grids, and the functions that wait."""
-    while True:
-        config, grids, functions = _draw(config, todo, rng)
-        if grids or not functions:
-            return config, grids, functions
+def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> Any:
+    """Draw and call until all have values."""
+    while todo:
+        config, functions = _draw(config, todo, rng)
         config, left, found = _call(config, functions, rng)
         # A value that a function has returned may contain domains, on which the functions in `left` may wait.
         if left and not found:
@@ -362,6 +322,24 @@ def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _
                 f"other (after at most {_MAX_PASSES} passes)"
             )
         todo = found + left
+    return config
+
+
+def _refuse_inner_grids(categories: Iterable[Any], path: Path) -> None:
+    """Refuse grids within the values of a choice or of another grid."""
+    for category in categories:
+        for inner, domain in find_unresolved(category, path):
+            if domain.is_grid():
+                raise _inner_grid(inner)
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                _refuse_inner_grids(domain.categories, inner)
+
+
+def _inner_grid(path: Path) -> ValueError:
+    return ValueError(
+        f"no grid may lie within a value of a choice, of another grid or of a function, but {path_text(path)!r} does; "
+        "list the combinations in one grid, such as grid_search([{'kind': 'a', 'k': 1}, {'kind': 'a', 'k': 2}])"
+    )
 
 
 def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
@@ -375,9 +353,8 @@ def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
     return config, found
 
 
-def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
-    """Draw all random parameters, including those inside drawn values. Return grids and functions."""
-    grids: _Grids = []
+def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved]:
+    """Draw all random parameters, including those inside drawn values. Return the functions."""
     functions: _Unresolved = []
     queue = list(todo)
     for path, domain in queue:  # the loop appends to it
@@ -385,16 +362,15 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
             functions.append((path, domain))
             continue
         sampler = domain.sampler or domain.default_sampler_cls()
-        if isinstance(sampler, Grid) and isinstance(domain, Categorical):
-            grids.append((path, domain))
-            continue
+        if isinstance(sampler, Grid):  # a function has returned it
+            raise _inner_grid(path)
         value = sampler.draw(domain, None, rng)
         # A category may be a part of a space with its own domains. It must not be shared between trials either.
         if type(value) not in SCALAR_TYPES:
             value = copy_tree(value)
             queue.extend(find_unresolved(value, path))
         config = assign_value(config, path, value)
-    return config, grids, functions
+    return config, functions
 
 
 def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
@@ -426,16 +402,6 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
 
 def _combinations(grids: _Grids) -> int:
     return math.prod(len(grid) for _, grid in grids)
-
-
-def _size_of_options(grid: Categorical) -> int:
-    """The number of variants of a grid, including those of grids inside its values."""
-    if isinstance(grid.categories, range):
-        return len(grid)
-    return sum(
-        math.prod(_size_of_options(inner) for _, inner in _split(find_unresolved(option))[0])
-        for option in grid.categories
-    )
 
 
 def _split(found: Iterable[tuple[Path, Domain]]) -> tuple[_Grids, _Unresolved]:
