@@ -246,12 +246,10 @@ class Tuner:
         )
         check_same_trainable(tuner._plan, recorded.trainable_name)
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
-        has_other_space = False
         if param_space is not None and "param_space" not in recorded.lost:
             assert recorded.objects is not None
             given = comparable_space(tuner._plan.experiment.param_space, recorded.objects)
             changes = differences(recorded.param_space, given)
-            has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
         tuner._resumption = Resumption(
@@ -260,7 +258,7 @@ class Tuner:
             add_samples,
             tune_config is not None,
             run_config is not None,
-            has_other_space,
+            True,
             recorded.objects,
         )
         return tuner

@@ -19,7 +19,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ from minitune.driver.parts import (
 from minitune.driver.plan import Plan
 from minitune.driver.snapshot import SnapshotKeeper
 from minitune.driver.state import RunState
-from minitune.driver.tune_controller import LeftOver, TuneController
+from minitune.driver.tune_controller import TuneController
 from minitune.error import (
     CrashLoopError,
     DiskError,
@@ -121,7 +121,7 @@ class Driver:
     state: RunState
     hooks: Hooks
     controller: TuneController
-    _left_over: LeftOver
+    _to_end: Sequence[tuple[Trial, Ending]]
     _keeper: SnapshotKeeper
     _progress: ProgressDisplay
 
@@ -219,7 +219,7 @@ class Driver:
         self._closing.enter_context(clock.use(executor.clock))
         self._closing.enter_context(lending(tune.seed is not None))
         self.make_state()
-        self._left_over = self.catch_up()
+        self._to_end = self.catch_up()
         components = self.components
         self._keeper = SnapshotKeeper(opened.recorder, self.hooks)
         self._progress = ProgressDisplay(
@@ -253,9 +253,9 @@ class Driver:
             self.state,
         )
 
-    def catch_up(self) -> LeftOver:
-        """Restore the state and the plug-ins of an earlier driver; a new run has none."""
-        return LeftOver()
+    def catch_up(self) -> Sequence[tuple[Trial, Ending]]:
+        """Restore the state and the plug-ins of an earlier driver; a new run has none. Returns `Replay.to_end`."""
+        return ()
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -342,7 +342,7 @@ class Driver:
         progress = self._progress
         interrupts = self._interrupts
         turn = self._turn if self.hooks.hears_turns else controller.step
-        controller.begin(self._left_over)
+        controller.begin(self._to_end)
         if interrupts.name is not None:  # before a worker is started
             self._interrupt()
         while state.unfinished or state.supply != SUPPLY_ENDED:

@@ -25,8 +25,8 @@ from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
-from minitune.driver.tune_controller import LeftOver
 from minitune.error import TuneError
+from minitune.experiment.endings import Ending
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import reconcile
@@ -57,7 +57,7 @@ class Resumption:
             is passed again gets its saved state only if its class defines how to save it; otherwise the journal is
             replayed to it.
         has_new_run: The same for a RunConfig, which has stopper and callbacks.
-        has_other_space: Whether the space differs from the recorded one; None: not compared yet.
+        is_compared: Whether the space was compared with the recorded one.
         objects: Keeps the large values of the recorded run loaded, so that none is loaded twice.
     """
 
@@ -66,15 +66,12 @@ class Resumption:
     add_samples: int = 0
     has_new_tune: bool = True
     has_new_run: bool = True
-    has_other_space: bool | None = None
+    is_compared: bool = False
     objects: object = None
 
 
 class ResumedDriver(Driver):
-    """Continues an earlier run.
-
-    If that run has ended and its space differs, no new trials start, unless the user adds samples.
-    """
+    """Continues an earlier run."""
 
     is_new = False
     opened: OpenRun
@@ -82,7 +79,6 @@ class ResumedDriver(Driver):
     def __init__(self, plan: Plan, wanted: Resumption):
         super().__init__(plan)
         self._wanted = wanted
-        self._is_closed = False  # the run has ended and gets no new trials
         self._has_more = wanted.add_samples > 0  # it gets more samples than before
 
     def open(self) -> None:
@@ -97,16 +93,14 @@ class ResumedDriver(Driver):
         """
         plan = self.plan
         run = self._wanted.run
-        has_other_space = self._wanted.has_other_space
         # Before a file of the run is unpickled here.
         check_own_directory(run.path)
         check_trusted(run.path)
         objects = ObjectStore.of(run.objects)  # it stays until the journal has it: equal large values are not loaded
         offer(plan)  # as in `Driver.open`
         trainable = dump_trainable(*plan.bare_trainable())
-        if has_other_space is None:
+        if not self._wanted.is_compared:
             changes = _changes(plan, run, objects)
-            has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
         opened = self._closing.enter_context(OpenRun(plan, run))
@@ -115,8 +109,6 @@ class ResumedDriver(Driver):
         if opened.is_blank:
             first = run_record(plan, run, base_seed(plan.tune_config.seed))
             recorded.apply(first)
-        # Before this driver's own record, by which the run is unfinished again.
-        self._is_closed = has_other_space and not recorded.is_unfinished
         check_same_trainable(plan, recorded.setup.trainable_name)
         # Before this driver's first record, because wrong settings raise their errors here.
         self.make_parts(int(recorded.setup.seed or 0))
@@ -128,7 +120,7 @@ class ResumedDriver(Driver):
         write_trainable_file(run, trainable)
         self.put_together(opened)
 
-    def catch_up(self) -> LeftOver:
+    def catch_up(self) -> Sequence[tuple[Trial, Ending]]:
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
         run = self.opened.run
         recorder = self.opened.recorder
@@ -152,18 +144,17 @@ class ResumedDriver(Driver):
                 recorder.trial_added(trial, replaces=replaced.trial_id)
             else:
                 recorder.status(trial, trial.ending or RESUMED)
-        is_ended = self._is_closed and not self._has_more
-        if self._has_more or (replay.was_ended and not is_ended):  # the search was ended with the run: it goes on
+        if self._has_more or replay.was_ended:  # the search was ended with the run: it goes on
             hooks.search_alg.add_samples(self._wanted.add_samples)
         total = self.known_total()
-        if self._has_more or (total != replay.total_samples and not is_ended):
+        if self._has_more or total != replay.total_samples:
             recorder.record(records.extend(self._wanted.add_samples, total))
         recorder.resume(state.trials)
         past = journal.read(run.journal, unpickle=True)  # not begun unless it is needed
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(past))
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)
-        return LeftOver(is_ended, replay.to_end)
+        return replay.to_end
 
     def _components_to_load(self, snapshot: Snapshot) -> Iterator[str]:
         """The components that load their states from the snapshot."""
@@ -224,8 +215,8 @@ def _changes(plan: Plan, run: RunDirectory, objects: ObjectStore) -> list[str]:
 def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
     """Warn that a run continues with another search space than it began with."""
     logger.warning(
-        "the search space differs from that of the run in %s (%s); existing trials keep their configurations; "
-        "if the run has not ended, new trials are drawn from the new space",
+        "the search space differs from that of the run in %s (%s); existing trials keep their configurations, "
+        "and new ones are drawn from the new space",
         run.path,
         "; ".join(changes),
     )

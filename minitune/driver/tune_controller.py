@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from minitune.driver.events import Events
 from minitune.driver.failure import Failures
@@ -45,13 +44,6 @@ _ASKS_UNTIL_SAID = 100
 """After so many of these (about 10 s), a warning tells what the run waits for."""
 
 
-class LeftOver(NamedTuple):
-    """What an earlier driver has left over; by default, nothing."""
-
-    was_ended: bool = False
-    to_end: Sequence[tuple[Trial, Ending]] = ()
-
-
 class TuneController:
     """Runs the trials of one run to their ends."""
 
@@ -71,7 +63,6 @@ class TuneController:
         self._failures = Failures(self._outcomes, self.end_run)
         self._events = Events(self._outcomes, self._failures)
         self._launcher = Launcher(self._outcomes, self._events.on_started)
-        self._was_ended = False
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         # A run has only the limits and checks that it needs: most runs have none.
         self._wait_limits: list[Callable[[], float]] = []
@@ -86,12 +77,9 @@ class TuneController:
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
-    def begin(self, left_over: LeftOver) -> None:
-        """Begin the run with what an earlier driver has left over."""
-        self._was_ended = left_over.was_ended
-        if left_over.was_ended:
-            self._end_supply()
-        for trial, ending in left_over.to_end:
+    def begin(self, to_end: Iterable[tuple[Trial, Ending]]) -> None:
+        """Begin the run, with the trials whose final results an earlier driver has recorded, and not their ends."""
+        for trial, ending in to_end:
             # Its final result is on record. If its last save is not, it continues from the one before.
             newest = trial.checkpoints[-1].progress.num_reports if trial.checkpoints else None
             if self._outcomes.saves_at_end() and newest != trial.progress.num_reports:
@@ -124,7 +112,7 @@ class TuneController:
             self._apply(wait_s)
         for check in self._checks:
             check()
-        if state.supply == SUPPLY_ENDED and not (state.unfinished or state.ending or self._was_ended):
+        if state.supply == SUPPLY_ENDED and not (state.unfinished or state.ending):
             self._goes_on()
         self._hooks.iteration += 1
 

@@ -65,19 +65,9 @@ def test_large_values_are_compared_by_their_content(go_on, is_same, caplog):
     assert len(caplog.text) < 2_000
 
 
-@WAYS
-def test_a_finished_run_gets_no_trials_of_another_space(go_on, caplog):
-    first = [result.config for result in fit(counting(2), GRID)]
-    for state in run_path().glob("plugins-*"):
-        state.unlink()  # so the searcher is told all from the beginning, and does not know that it was at its end
-    assert go_on(WIDER) == first
-    assert sum(TOLD in record.message for record in caplog.records) == 1
-    assert go_on(GRID) == first
-    assert sum("the search space" in record.message for record in caplog.records) == 1, "that is its own space"
-
-
 def test_a_finished_run_is_extended_in_another_space_if_that_is_wanted():
     fit(counting(2), {"x": uniform(0, 1)})
+    assert len(resume(counting(2), param_space={"x": uniform(5, 6)})) == 1
     grid = resume(counting(2), param_space={"x": uniform(5, 6)}, add_samples=1)
     assert [result.config["x"] > 1 for result in grid] == [False, True]
 
