@@ -171,19 +171,6 @@ def test_losses_of_attempts_that_bring_something_new_are_never_too_many():
     assert (result.error, result.metrics["n"]) == (None, 14)
 
 
-def test_with_unlimited_retries_a_trial_goes_on_after_its_tenth_loss():
-    def lose(config, attempt):
-        if attempt < 15:
-            raise Lost("the zygote ended with status -9")
-        report({"n": 1})
-
-    log = Log()
-    attempts = Attempts(lose)
-    [result] = fit(attempts, {"i": 0}, executor=Losing(), max_failures=-1, scheduler=LoggingScheduler(log))
-    assert (result.error, result.metrics["n"]) == (None, 1)
-    assert attempts.waits_s() == [0, 1, 2, 4, 8, 16] + [30] * 8
-
-
 def test_an_interrupt_in_a_trial_is_a_loss_twice_and_then_a_failure():
     def interrupt(config, attempt):
         report({"n": 1})
@@ -305,19 +292,6 @@ def test_the_run_goes_on_while_a_trial_runs():
     grid = fit(attempts, {"i": grid_search([0, 1])}, executor=virtual_executor(2), max_failures=-1)
     assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 1)] * 2
     assert len(attempts.times_s[1]) > 60
-
-
-def test_trials_that_end_well_without_a_report_are_progress():
-    """Otherwise five trials that lose nine workers each would end the run."""
-
-    def trainable(config, attempt):
-        clock.current.sleep(1.0)
-        if config["i"] < 5 and attempt < 10:
-            raise Lost("the zygote ended with status -9")
-
-    searcher = LoggingSearcher(Log())  # is asked for one trial at a time, so that the others run between the losses
-    grid = fit(Attempts(trainable), search_alg=searcher, num_samples=300, executor=Losing(), metric="n", mode="max")
-    assert grid.num_terminated == 300
 
 
 def test_a_signal_to_all_workers_at_once_does_not_end_the_run():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
-import pickle
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import fit, listening, wait_until
@@ -156,22 +153,6 @@ def test_a_report_belongs_to_the_configuration_of_its_attempt():
     assert (grid[0].config, grid[0].metrics["config"]) == ({"x": 1}, {"x": 1})
     (read,) = tune.ExperimentAnalysis(grid.experiment_path).trials
     assert read.last_result["config"] == {"x": 1}
-
-
-def test_copies_of_the_arguments_of_hooks_can_be_changed():
-    class Copies(Callback):
-        copied: Any = None
-
-        def on_experiment_end(self, trials, **info):
-            self.copied = [copy.deepcopy(trials[0].config), trials[0].config.copy(), pickle.loads(pickle.dumps(trials))]
-
-    copies = Copies()
-    fit_heard(Steps, copies, space={"nested": {"x": 1}})
-    config, shallow, trials = copies.copied
-    config["nested"]["x"] = 2
-    shallow.clear()
-    assert trials.pop().config == {"nested": {"x": 1}}
-    assert trials == []
 
 
 def test_a_slow_hook_is_named_once(monkeypatch, caplog):

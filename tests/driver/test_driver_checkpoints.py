@@ -10,9 +10,7 @@ from kit import (
     LoggingCallback,
     SavedCounter,
     Spy,
-    counting,
     fit,
-    listening,
     report_n,
     report_state,
     restored_state,
@@ -157,28 +155,3 @@ def test_a_retry_finds_its_checkpoint_although_few_are_kept():
     )
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 6, 7]
     assert kept(grid[0]) == [0, 6], "the best, and the latest"
-
-
-def test_on_checkpoint_comes_before_the_checkpoint_belongs_to_the_trial():
-    seen = []
-
-    def look(trial, checkpoint, **info):
-        seen.append((len(trial.checkpoints), os.path.isdir(checkpoint.path)))
-
-    fit(counting(3), callbacks=[listening(on_checkpoint=look)])
-    assert seen == [(0, True), (1, True), (2, True)]
-
-
-@pytest.mark.parametrize("given", ["seven", 2.5, None])
-def test_a_strange_training_iteration_does_not_upset_the_driver(given):
-    class Strange(SavedCounter):
-        def step(self):
-            return {**super().step(), "training_iteration": given}
-
-    grid = fit(
-        Strange,
-        {"end": 4},
-        checkpoint_frequency=2,
-        checkpoint_at_end=False,
-    )
-    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2, 4]

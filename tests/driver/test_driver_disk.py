@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from kit import (
     RUN,
-    Counter,
     SavedCounter,
     Spy,
     counting,
@@ -25,7 +24,6 @@ from kit import (
 
 from minitune import (
     Checkpoint,
-    choice,
     get_context,
     grid_search,
     report,
@@ -126,12 +124,6 @@ def test_the_journal_tells_the_story_in_order():
     assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [0]
 
 
-def test_a_class_gets_records_of_its_saves():
-    fit(SavedCounter, {"end": 2})
-    story = [record["type"] for record in journal_of() if "trial" in record]
-    assert story == ["trial", "start", "result", "result", "checkpoint", "status"]
-
-
 def test_the_journal_is_written_before_the_trial_goes_on():
     seen = []
 
@@ -227,13 +219,6 @@ def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_wr
     assert [numbers[record["trial"]] for record in journal_of() if record["type"] == "result"] == [0, 1]
 
 
-def test_two_default_names_of_one_second_are_no_cause_for_a_warning(caplog, monkeypatch):
-    monkeypatch.setenv("MINITUNE_DISABLE_DATED_SUBDIR", "1")
-    grids = [fit(report_n(1), name=None) for _ in "12"]
-    assert grids[1].experiment_path == f"{grids[0].experiment_path}_1"
-    assert "is in use already" not in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
-
-
 def test_names_of_trials_and_directories_are_the_users_choice():
     grid = fit(
         report_n(1),
@@ -268,31 +253,3 @@ def test_the_context_names_the_trial_its_directory_and_the_run():
     trial_id = result.metrics["trial_id"]
     assert seen == [(trial_id, f"trainable_{trial_id}", result.path), RUN]
     assert Path(result.path, "mine.txt").read_text() == "kept"
-
-
-def test_a_dictionary_of_choices_is_one_value():
-    (result,) = fit(Counter, {"end": 1, "pair": choice([{"a": 1}])}, seed=1)
-    assert result.config["pair"] == {"a": 1}
-    assert restore(Counter).get_results()[0].config == result.config
-
-
-@pytest.mark.parametrize(
-    ("trainable", "after_the_start"),
-    [(lambda config: {"n": 1}, [["result"]]), (report_n(1), [["result"], ["status"]])],
-    ids=["returned", "reported"],
-)
-def test_a_short_trial_takes_few_records_and_writes(trainable, after_the_start, monkeypatch):
-    writes = []
-    write = Journal.write
-
-    def counting(self):
-        before = len(journal_of())
-        write(self)
-        kinds = [record["type"] for record in journal_of()[before:]]
-        if {"trial", "start", "result", "status"} & set(kinds):
-            writes.append(kinds)
-
-    monkeypatch.setattr(Journal, "write", counting)
-
-    fit(trainable)
-    assert writes == [["trial", "start"], *after_the_start]

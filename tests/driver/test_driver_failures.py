@@ -321,15 +321,6 @@ def test_the_cause_has_the_name_of_the_file(executor):
         assert (one.__cause__.errno, one.__cause__.filename) == (2, "data.csv")
 
 
-def test_the_error_of_a_text_that_cannot_be_decoded_tells_where():
-    def trainable(config):
-        b"ab\xff".decode()
-
-    error = fit(trainable)[0].error.__cause__
-    assert isinstance(error, UnicodeDecodeError)
-    assert (error.object, error.start) == (b"ab\xff", 2)
-
-
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("end", [SystemExit(4), SystemExit("message"), KeyboardInterrupt(), GeneratorExit()])
 def test_a_trial_that_raises_an_exit_or_an_interrupt_fails_alone(end):
@@ -373,13 +364,6 @@ def test_a_retry_that_comes_when_the_run_ends_is_ended_too():
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
-
-
-def test_impossible_request_is_refused_before_any_trial():
-    started = []
-    with pytest.raises(TuneError, match=r"(?s)99.*4"):
-        fit(with_resources(lambda config: started.append(1), {"cpu": 99}), num_samples=3)
-    assert not started
 
 
 def test_a_class_declares_its_resources():
@@ -439,12 +423,6 @@ def test_a_key_error_says_what_the_configuration_has(key, hint):
 
     (result,) = fit(trainable, {"lr": 0.1, "size": 3})
     assert str(result.error).endswith(f"KeyError: {key!r}{hint}")
-
-
-@pytest.mark.parametrize(("count", "more"), [(20, ""), (21, ", ...")])
-def test_a_hint_to_a_key_names_at_most_twenty_others(count, more):
-    (result,) = fit(lambda config: config["x"], {f"a{number}": number for number in range(count)})
-    assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + more)
 
 
 @pytest.mark.parametrize("pid", [17, 0])

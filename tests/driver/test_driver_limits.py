@@ -23,7 +23,6 @@ from kit import (
 from minitune import (
     BasicVariantGenerator,
     ConcurrencyLimiter,
-    Trainable,
     TuneError,
     grid_search,
     report,
@@ -140,60 +139,6 @@ def test_an_executor_can_be_used_again():
 
 
 # -- workers that are handed on ---------------------------------------------------------------------------------------
-
-
-class Reusable(Trainable):
-    """Says how it was made."""
-
-    setups: list[int]
-    resets: list[int]
-
-    def setup(self, config):
-        self.setups.append(config["i"])
-        self.n = 0
-
-    def step(self):
-        self.n += 1
-        return {"i": self.config["i"], "n": self.n, "done": self.n == 2}
-
-    def reset_config(self, new_config):
-        self.resets.append(new_config["i"])
-        self.n = 0
-        return new_config["i"] != 2
-
-
-def reusable():
-    return type("Reusable", (Reusable,), {"setups": [], "resets": []})
-
-
-SPACE = {"i": grid_search([0, 1, 2, 3])}
-
-
-def test_a_worker_is_handed_on():
-    kind = reusable()
-    grid = fit(kind, SPACE, reuse_actors=True, max_concurrent_trials=1)
-    assert kind.resets == [1, 2, 3]
-    assert kind.setups == [0, 2], "trial 2 was refused and got a worker of its own"
-    assert [(result.metrics["i"], result.metrics["training_iteration"]) for result in grid] == [
-        (i, 2) for i in range(4)
-    ]
-
-
-def test_workers_are_not_handed_on_unless_asked():
-    kind = reusable()
-    fit(kind, SPACE, max_concurrent_trials=1)
-    assert kind.setups == [0, 1, 2, 3]
-    assert kind.resets == []
-
-
-def test_a_worker_that_has_failed_to_reset_is_replaced():
-    class Stubborn(SavedCounter):
-        def reset_config(self, new_config):
-            raise RuntimeError("never")
-
-    grid = fit(Stubborn, {"end": 2}, num_samples=3, reuse_actors=True, max_concurrent_trials=1)
-    assert [result.metrics["training_iteration"] for result in grid] == [2, 2, 2]
-    assert grid.num_errors == 0
 
 
 def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker():

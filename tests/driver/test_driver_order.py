@@ -50,15 +50,6 @@ def completed(n, number=0):
     ]
 
 
-def removed(number, status):
-    """The end of a trial that does not run."""
-    return [
-        f"scheduler.on_trial_remove {number} {status}",
-        f"searcher.on_trial_complete {number}",
-        f"callback.on_trial_complete {number} {status}",
-    ]
-
-
 def test_a_function_that_returns_counts_its_last_result_again_as_done():
     log, grid = logged_run(report_n(2))
     assert log.lines == [*BEGIN, *reported(1), *reported(2), *completed(2), *END]

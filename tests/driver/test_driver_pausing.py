@@ -34,8 +34,6 @@ from minitune import (
 )
 from minitune.base import clock
 from minitune.experiment.decision import Decision
-from minitune.record import trial_directories
-from minitune.record.layout import create_trial_directory
 from minitune.record.reading import read_run
 from minitune.search import Searcher
 
@@ -73,13 +71,6 @@ def test_the_scheduler_chooses_among_waiting_trials():
 
     fit(trainable, {"i": grid_search([0, 1, 2, 3])}, scheduler=LastFirst())
     assert order == [0, 3, 2, 1], "the first trial starts before the others are there"
-
-
-def test_the_lost_reports_of_a_pause_leave_the_statistics():
-    grid = fit(report_n(3), scheduler=PauseOnce(2), metric="n", mode="max")
-    best = grid.get_best_result(scope="avg")
-    assert best.metrics["training_iteration"] == 3
-    assert [row["training_iteration"] for row in best.get_rows()] == [1, 2, 1, 2, 3]
 
 
 def test_a_pause_that_loses_a_single_report_is_told(caplog):
@@ -312,27 +303,6 @@ def test_a_paused_trial_that_the_scheduler_does_not_want_any_more_keeps_no_resou
     assert begun[-1] == 4
 
 
-def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others(monkeypatch):
-    """So many have overtaken it that they wait for it; when there is room, its directory cannot be made."""
-
-    def train(config):
-        for _ in range(100 if config["cpus"] == 1 else 1):
-            clock.current.sleep(1)
-        report({"n": 1})
-
-    def create(run_path, trial, *args, **options):
-        if trial.config["cpus"] == 4:
-            raise OSError("on purpose")
-        return create_trial_directory(run_path, trial, *args, **options)
-
-    monkeypatch.setattr(trial_directories, "create_trial_directory", create)
-    asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
-    space = {"cpus": grid_search([1, 4, *[3] * 30])}
-    grid = fit(asks, space, executor=virtual_executor())
-    assert [result.config["cpus"] for result in grid if result.error] == [4]
-    assert grid.num_terminated == 31
-
-
 def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog):
     def train(config):
         if not restored_state():
@@ -406,23 +376,6 @@ def test_a_trial_without_a_decision_goes_on_and_can_be_paused_later():
     assert paused == ["RUNNING"]
     assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3]] * 2
     assert grid[1].metrics["iterations_since_restore"] == 1
-
-
-def test_a_pause_of_a_trial_that_is_paused_changes_nothing():
-    def decide(context, trial, result):
-        first, second, *_ = context.get_trials()
-        if trial is second and result["n"] == 1:
-            return "PAUSE"  # the third one takes its room
-        if trial is first and result["n"] == 2:
-            paused.append(second.status)
-            context.pause_trial(second)
-        return "CONTINUE"
-
-    paused = []
-    space = {"i": grid_search([0, 1, 2])}
-    grid = fit(counting(4), space, scheduler=deciding(decide), max_concurrent_trials=2)
-    assert paused == ["PAUSED"]
-    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4]] * 3
 
 
 def test_a_checkpoint_that_a_paused_trial_has_not_reported_is_removed_with_it():

@@ -17,7 +17,6 @@ from minitune import (
     TuneError,
     Tuner,
 )
-from minitune.schedulers import TrialScheduler
 from minitune.stopper import CombinedStopper
 
 
@@ -142,11 +141,6 @@ def test_the_error_names_who_has_raised_behind_others(settings, who):
         fit(Failing, {"end": 1}, **settings)
 
 
-def test_a_mock_is_no_scheduler():
-    with pytest.raises(ValueError, match="must be a TrialScheduler or the name of one, but got <MagicMock"):
-        fit(Failing, {"end": 1}, scheduler=MagicMock(spec=TrialScheduler))
-
-
 @pytest.mark.parametrize("hook", ["on_trial_error", "on_trial_remove"])
 @pytest.mark.usefixtures("one_cpu")
 def test_the_error_names_each_hook_that_a_trials_end_calls(hook):
@@ -226,13 +220,6 @@ def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises():
     with pytest.raises(TuneError, match=r"Spoiled\.on_trial_start"):
         fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_trial_start", Bad()), last], name=RUN + "2")
     assert ended == ["last", "last"]
-
-
-def test_the_error_names_a_callback_that_cannot_say_how_to_show_its_files():
-    with pytest.raises(TuneError, match=r"Spoiled\.how_to_show raised Bad: oops") as caught:
-        run_with("callback", "how_to_show", Bad("oops"))
-    assert isinstance(caught.value.__cause__, Bad)
-    assert [record["ending"] for record in journal_of(RUN) if record["type"] == "close"] == ["finished"]
 
 
 @pytest.mark.parametrize("hook", ["setup", "should_report", "report", "trial_started", "trial_result", "trial_ended"])

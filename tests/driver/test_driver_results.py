@@ -7,12 +7,10 @@ from kit import counting, cut, fit, make_tuner, report_n, restore, run_path
 
 from minitune import (
     grid_search,
-    register_env,
     report,
 )
 from minitune.analysis import ExperimentAnalysis
 from minitune.error import TrialError
-from minitune.trainable.registry import get_env_creator
 
 SCORES = {0: [5.0, 1.0, 3.0], 1: [2.0, 4.0, 4.0], 2: [math.nan, 9.0, math.nan], 3: []}
 
@@ -100,17 +98,3 @@ def test_an_int_that_no_float_can_hold_counts_as_infinite(mode, best):
     assert [result.metrics["x"] for result in grid] == xs
     assert grid.get_best_result().config["x"] == best
     assert grid.get_best_result(filter_nan_and_inf=False).config["x"] == xs[1 if mode == "max" else 3]
-
-
-@pytest.mark.parametrize("executor", ["local", "inline"])
-def test_a_trial_finds_the_creator_of_the_environment_that_its_config_names(executor):
-    def make(config):
-        return {"made": get_env_creator(config["env"])({"size": 3})}
-
-    prefix = "big"
-    register_env("grid-world", lambda env_config: f"{prefix} grid of {env_config['size']}")
-    register_env("maze", lambda env_config: f"{prefix} maze of {env_config['size']}")
-    space = {"env": grid_search(["grid-world", "maze", "grid-world"])}
-    grid = fit(make, space, executor=executor, reuse_actors=True, max_concurrent_trials=1)
-    assert [result.metrics["made"] for result in grid] == ["big grid of 3", "big maze of 3", "big grid of 3"]
-    assert "_grid-world_" in grid[0].path

@@ -1,6 +1,5 @@
 """A run that was cut short goes on where it was, and one that was not has nothing left to do."""
 
-import math
 import os
 import signal
 from collections import Counter as Tally
@@ -36,7 +35,6 @@ from minitune import (
     BasicVariantGenerator,
     ConcurrencyLimiter,
     FIFOScheduler,
-    Searcher,
     TuneError,
     Tuner,
     grid_search,
@@ -76,22 +74,6 @@ def test_a_finished_run_has_nothing_left_to_do(trainable):
     assert [trial.metric_analysis for trial in seen.trials] == analyses
     assert files_below(run_path(), without=NOT_THE_SAME) == files
     assert not after.interrupted
-
-
-def test_what_a_scheduler_adds_to_a_result_that_it_is_told_again_is_no_metric():
-    def decide(context, trial, result):
-        told.append(result["n"])
-        result["added"] = 1
-        return "CONTINUE"
-
-    told = []
-    cut(counting(4), {"i": 1}, results=2, scheduler=deciding(decide))
-    for state in run_path().glob("plugins-*"):  # so it hears all from the journal
-        state.unlink()
-    spy = Spy()
-    resume(counting(4), scheduler=deciding(decide), callbacks=[spy])
-    assert told == [1, 2, 1, 2, 3, 4]
-    assert "added" not in spy.trials[0].metric_analysis
 
 
 BUDGET = {"time_budget_s": 5}
@@ -305,50 +287,6 @@ def test_changed_searcher_does_not_change_recorded_trials(caplog):
     assert len(log.of("searcher.on_trial_complete")) == 4
 
 
-class Elementwise:
-    """Like an array of NumPy, which has no truth value when it is compared."""
-
-    shape = (2,)
-
-    def __init__(self, *values):
-        self.values = values
-
-    def __eq__(self, other):
-        assert isinstance(other, Elementwise)
-        return Elementwise(*(one == another for one, another in zip(self.values, other.values, strict=True)))
-
-    def __ne__(self, other):
-        assert isinstance(other, Elementwise)
-        return Elementwise(*(one != another for one, another in zip(self.values, other.values, strict=True)))
-
-    def __bool__(self):
-        raise ValueError("the truth value of an array is ambiguous")
-
-
-def test_a_configuration_with_an_array_or_nan_is_known_again(caplog):
-    space = {"i": grid_search([0, 1]), "array": Elementwise(1, 2), "nan": math.nan}
-    cut(counting(2), space, results=3, max_concurrent_trials=1)
-    grid = resume(counting(2), callbacks=())
-    assert [result.config["i"] for result in grid] == [0, 1]
-    assert "proposes another configuration" not in caplog.text
-
-
-def test_a_searcher_that_hesitates_is_asked_again():
-    class Hesitant(Searcher):
-        def __init__(self):
-            super().__init__()
-            self.asked = 0
-
-        def suggest(self, trial_id):
-            self.asked += 1
-            return {"i": self.asked // 3} if self.asked % 3 == 0 else None
-
-    cut(counting(2), None, results=5, search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1)
-    grid = resume(counting(2), callbacks=(), search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1)
-    assert [result.config["i"] for result in grid] == [1, 2, 3, 4, 5]
-    assert len({result.metrics["trial_id"] for result in grid}) == 5
-
-
 def test_a_limit_of_the_search_still_holds_after_a_resume():
     cut(counting(3), SPACE, results=7, num_samples=3, search_alg=BasicVariantGenerator(max_concurrent=2))
     spy = Spy()
@@ -464,17 +402,6 @@ def stop_others(context, trial, result):
         if other is not trial:
             context.stop_trial(other)
     return "CONTINUE"
-
-
-def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again():
-    fit(counting(5, bad=[0, 1, 2], at=3), SPACE)
-    stopped = resume(
-        counting(5, bad=[], at=3), resume_errored=True, max_concurrent_trials=1, scheduler=deciding(stop_others)
-    )
-    assert [result.metrics["n"] for result in stopped] == [5, 2, 2]
-    again = resume(counting(5, bad=[], at=3))
-    assert again.num_terminated == 3
-    assert [result.metrics for result in again] == [result.metrics for result in stopped]
 
 
 def test_a_waiting_trial_is_stopped_after_a_resume():

@@ -12,15 +12,12 @@ from kit import (
     RUN,
     EndAfter,
     Learner,
-    Spy,
     counting,
     cut,
     deciding,
     fit,
     journal_of,
     listening,
-    make_tuner,
-    newest_state,
     report_state,
     restore,
     restored_state,
@@ -103,16 +100,6 @@ def test_of_two_choices_for_failed_trials_one_holds(choice, goes_on):
 def test_the_results_of_a_restored_run_tell_whether_it_was_interrupted(how):
     cut(counting(3), GRID, results=2, how=how, max_concurrent_trials=1)
     assert restore(counting(3)).get_results().interrupted is (how == "SIGINT")
-
-
-def test_a_restarted_trial_can_fail_again():
-    fit(counting(3, bad=[0]), GRID)
-    resume(counting(3, bad=[0]), restart_errored=True)
-    grid = resume(counting(3, bad=[0]), restart_errored=True)
-    assert outcome_of(grid) == [(1, True), (3, False), (3, False)]
-    grid = resume(counting(3), resume_errored=True)
-    assert outcome_of(grid) == [(3, False)] * 3
-    assert len({result.metrics["trial_id"] for result in grid}) == 3
 
 
 # -- unfinished trials ---------------------------------------------------------------------------------------------
@@ -291,15 +278,6 @@ def test_large_values_of_the_settings_come_back_each_to_its_place():
     assert announced[-1] == ["c", "d"]
 
 
-def test_a_trial_that_begins_anew_has_its_large_values():
-    """Where they are kept is no matter of a scheduler."""
-    value = "a" * 1_100_000
-    fit(counting(2, bad=[0]), {"i": 0, "large": value})
-    spy = Spy()
-    resume(counting(2), restart_errored=True, callbacks=[spy])
-    assert spy.trials[0].config == {"i": 0, "large": value}
-
-
 class Kind(Enum):
     SMALL = 1
 
@@ -374,26 +352,6 @@ def test_run_goes_on_with_the_same_trainable_only():
         run(another, config=GRID, name=RUN, verbose=0, resume=True)
 
 
-def test_changes_by_a_scheduler_survive():
-    def change(context, trial, result):
-        if result["n"] == 1:
-            trial.set_config({**trial.config, "i": 5})
-            trial.set_experiment_tag("changed")
-        return "CONTINUE"
-
-    def trainable(config):
-        counting(4)(config)
-
-    def see(trial, **info):
-        seen.append((trial.config, trial.experiment_tag))
-
-    seen = []
-    cut(trainable, {"i": 1}, results=3, scheduler=deciding(change))
-    grid = resume(trainable, callbacks=[listening(on_trial_start=see)])
-    assert seen == [({"i": 5}, "changed")]
-    assert grid[0].metrics["experiment_tag"] == "changed"
-
-
 def test_changes_by_a_scheduler_survive_a_resume():
     """The scheduler of the second driver counts from 100; what it adds to the first trial does not count."""
 
@@ -417,19 +375,6 @@ def test_changes_by_a_scheduler_survive_a_resume():
     assert added == [0]
     assert [result.config["number"] for result in grid] == [0, 101, 102]
     assert [trial.evaluated_params for trial in read_run(run_path()).trials] == [{"number": n} for n in (0, 101, 102)]
-
-
-def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first():
-    tuner = make_tuner(counting(2), None, search_alg=Learner(4), num_samples=3, max_concurrent_trials=1)
-    first, second = tuner.fit(), tuner.fit()
-    assert Path(second.experiment_path).name == "run_1"
-    for path in Path(second.experiment_path).glob("*-state*-*"):
-        path.unlink()
-    third = resume(counting(2), path=second.experiment_path, add_samples=1)
-    assert [result.config for result in second] == [result.config for result in first]
-    assert [result.config for result in third][:3] == [result.config for result in first]
-    heard = newest_state("searcher", Path(third.experiment_path))["heard"]
-    assert len(set(heard)) == len(heard) == 4 * 4
 
 
 # -- which run a script goes on with -------------------------------------------------------------------------------

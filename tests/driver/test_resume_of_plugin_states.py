@@ -43,7 +43,7 @@ from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import SnapshotKeeper
 from minitune.driver.state import RunState
 from minitune.record.layout import RunDirectory
-from minitune.stopper import MaximumIterationStopper, NoopStopper, TimeoutStopper
+from minitune.stopper import NoopStopper
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -302,17 +302,6 @@ def test_a_scheduler_that_saves_its_own_files_is_restored_from_them(save_period)
     assert told.decode().split("\n") == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
 
 
-def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog):
-    class Locked(Ranks):
-        def get_state(self):
-            return {"lock": threading.Lock()}
-
-    cut(counting(3), {"i": 1}, results=5, scheduler=Locked(), num_samples=2, **ONE_BY_ONE)
-    resume(counting(3), callbacks=())
-    assert "the state of the scheduler cannot be saved" in caplog.text
-    assert [result.metrics["n"] for result in resume(counting(3), callbacks=())] == [3, 3]
-
-
 # -- stoppers ------------------------------------------------------------------------------------------------------
 
 
@@ -353,13 +342,6 @@ def test_a_stopper_counts_each_result_once(results, save_period):
     cut(counting(9), {"i": 1}, results=results, num_samples=3, stop=Third(), **ONE_BY_ONE)
     grid = resume(counting(9), stop=Third())
     assert [result.metrics["n"] for result in grid] == [result.metrics["n"] for result in whole] == [3, 3, 3]
-
-
-def test_other_stop_criteria_can_be_given():
-    cut(counting(9), {"i": 1}, results=2, num_samples=2, stop=[Third(), TimeoutStopper(60)], **ONE_BY_ONE)
-    stop = [MaximumIterationStopper(2), TimeoutStopper(60), TimeoutStopper(70)]
-    grid = resume(counting(9), stop=stop)
-    assert [result.metrics["n"] for result in grid] == [2, 2]
 
 
 class Saved(Third):

@@ -155,8 +155,3 @@ def test_a_request_to_a_driver_that_was_killed_is_dropped():
     (directory / trial_id).touch()
 
     assert states(restore(steps, callbacks=[SENDING]).fit()) == ["finished", "finished"]
-
-
-def test_what_is_no_request_is_left_alone():
-    foreign = listening(on_trial_start=lambda **info: os.makedirs(RunDirectory(str(run_path())).requests + "/mine/a"))
-    assert states(fit(steps, {"x": 0}, callbacks=[foreign, SENDING], **RUN)) == ["finished"]

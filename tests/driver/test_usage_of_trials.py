@@ -68,9 +68,3 @@ def test_what_one_process_has_used_for_several_trials_is_unknown(settings):
     for result in fit(busy, {"mib": grid_search([0, 1]), "cpu_s": 0}, **settings):
         assert (result.cpu_s, result.peak_bytes) == (None, None)
     assert "usage" not in {record["type"] for record in journal_of()}
-
-
-def test_what_the_process_of_several_trials_has_used_is_of_no_single_one():
-    space = {"mib": 0, "cpu_s": grid_search([0, 0.01])}
-    grid = fit(busy, space, executor="local", reuse_actors=True, max_concurrent_trials=1)
-    assert [(result.error, result.cpu_s, result.peak_bytes) for result in grid] == [(None, None, None)] * 2

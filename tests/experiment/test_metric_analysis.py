@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from minitune.experiment.metric_analysis import MetricAnalysis
-from minitune.result import DEBUG_METRICS, flatten
+from minitune.result import DEBUG_METRICS
 
 
 def of(results):
@@ -20,7 +20,7 @@ def of(results):
     return analysis
 
 
-@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 100])
+@pytest.mark.parametrize("count", [1, 12, 100])
 def test_statistics_are_those_of_all_values(count):
     values = [random.Random(number).uniform(-5, 5) for number in range(count)]
 
@@ -39,21 +39,6 @@ def test_statistics_are_those_of_all_values(count):
         "last-10-avg": sum(values[-10:]) / len(values[-10:]),
     }
     assert found["step"]["max"] == count - 1
-
-
-def test_statistics_do_not_depend_on_when_they_are_read():
-    dice = random.Random(1)
-    asked, left_alone = MetricAnalysis(), MetricAnalysis()
-    for _ in range(300):
-        result = {name: dice.choice([dice.random(), dice.randrange(9)]) for name in "abc" if dice.random() < 0.9}
-        asked.update(result)
-        left_alone.update(result)
-        if dice.random() < 0.1:
-            asked.get("a", "avg")
-        if dice.random() < 0.1:
-            asked = asked.copy()
-
-    assert asked.as_dict() == left_alone.as_dict()
 
 
 VALUES = {
@@ -138,17 +123,3 @@ def test_a_copy_of_the_statistics_changes_nothing_of_the_first(way):
     second.update({"loss": 9.0})
 
     assert (first.get("loss", "max"), second.get("loss", "max")) == (2.0, 9.0)
-
-
-@pytest.mark.parametrize(
-    ("nested", "flat"),
-    [
-        ({"a": 1, "b": "x"}, {"a": 1, "b": "x"}),
-        ({"a": {"b": 1}, "c": 2}, {"c": 2, "a/b": 1}),
-        ({"a": {"b": {"c": 1}, "d": 2}, "e": [3]}, {"e": [3], "a/d": 2, "a/b/c": 1}),
-        ({"a": {}, "b": {"c": {}}}, {"a": {}, "b/c": {}}),
-        ({1: {2: 3}, "a": None}, {"a": None, "1/2": 3}),
-    ],
-)
-def test_nested_results_are_flattened_to_one_level(nested, flat):
-    assert list(flatten(nested).items()) == list(flat.items())

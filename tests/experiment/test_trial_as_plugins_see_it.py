@@ -79,14 +79,6 @@ def test_a_trial_keeps_its_last_result_and_statistics():
     }
 
 
-def test_an_attempt_may_change_a_configuration_that_another_trial_had():
-    trial = Trial("f")
-    trial.set_config(Trial("f", config={"lr": 1}).config)
-    trial.begin_attempt(1)
-    trial.attempt.config["lr"] = 2
-    assert trial.config == {"lr": 2}
-
-
 def test_a_failed_trial_has_the_text_of_its_error(tmp_path):
     trial = Trial("train", experiment_path=str(tmp_path))
     trial.num_failures = 1
