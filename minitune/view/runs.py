@@ -7,10 +7,10 @@ has ended is not read again.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from minitune.base import clock
 from minitune.base.text import date, duration
 from minitune.error import TuneError
 from minitune.experiment.goal import Best, Goal
@@ -116,7 +116,7 @@ def _took(row: Mapping[str, Any]) -> str | None:
 
 
 def _age(row: Mapping[str, Any]) -> str | None:
-    return duration(time.time() - row["begun_s"]) if row.get("begun_s") else None
+    return duration(clock.current.time() - row["begun_s"]) if row.get("begun_s") else None
 
 
 RUN_FIELDS = (
