@@ -447,7 +447,7 @@ def on_digits(seeds: int, budget: int) -> dict[str, list[float]]:
         "TPE": (TPESearch, lambda: None),
         "random + ASHA": (lambda: None, make_asha),
     }
-    for policy in ("last", "depth", "rung"):
+    for policy in ("last", "rung"):
         settings[f"TPE + ASHA, {policy!r}"] = (partial(TPESearch, early_stop=policy), make_asha)
     return {
         name: [digits_run(curves, make_search(), make_scheduler(), budget, seed) for seed in range(seeds)]

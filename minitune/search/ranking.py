@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import Any
 
-from minitune.base.checks import shown
+from minitune.base.checks import require, shown
 from minitune.base.numbers import known_number
 from minitune.experiment.goal import non_dominated
-
-EarlyStop = str | Callable[[list[tuple[float, Any]]], Any] | None
-"""See `TPESearch`. A function gets the pairs of step and value, in order."""
 
 Key = tuple[float, ...]
 """The sort key of an observation; smaller is better."""
@@ -31,7 +28,7 @@ Rank = tuple[Key, float, int]
 _WORST: Key = (math.inf,)
 """The key of a failed trial, and of a trial whose value is not a number or infinitely bad."""
 
-_POLICIES = ("last", "depth", "rung")
+_POLICIES = ("last", "rung")
 
 _REFERENCE = 1.1
 """Volumes end a tenth beyond the worst value of each objective, so that the ends of a front also add volume. As
@@ -66,11 +63,7 @@ class Observation:
 
 def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
     """Check the argument."""
-    if not (early_stop is None or callable(early_stop) or early_stop in _POLICIES):
-        raise ValueError(
-            f"early_stop must be one of {', '.join(_POLICIES)}, None, or a function of a trial's list of (step, value) "
-            f"that returns the value that counts, but got {shown(early_stop)}"
-        )
+    require(early_stop is None or early_stop in _POLICIES, "early_stop: None, 'last' or 'rung'", early_stop)
     if has_several_objectives and early_stop not in (None, "last"):
         raise ValueError(f"early_stop must be None or 'last' for several objectives, but got {shown(early_stop)}")
 
@@ -83,9 +76,8 @@ class Ranking:
     Invariant: `_order` is the sorted list of all ranks, and `_ranks` has them by the observation's number.
     """
 
-    def __init__(self, modes: Sequence[str], early_stop: EarlyStop, observations: Iterable[Observation] = ()):
+    def __init__(self, modes: Sequence[str], early_stop: str, observations: Iterable[Observation] = ()):
         self._signs = [{"min": 1.0, "max": -1.0, "obs": 0.0}[mode] for mode in modes]
-        self._early_stop = early_stop
         self._order: list[Rank] = []
         self._ranks: dict[int, Rank] = {}
         self._rungs = None
@@ -151,15 +143,8 @@ class Ranking:
             return None
         elif observation.has_failed:
             key = _WORST
-        elif callable(self._early_stop):
-            rows = [(step, value) for step, value in observation.rows.items() if known_number(value) is not None]
-            key = _WORST
-            if rows:
-                key = self._value_key(self._early_stop(rows))
         else:
             key = self._value_key(observation.value)
-            if self._early_stop == "depth" and key != _WORST:
-                key = (-observation.step, *key)
         arrival: float = math.inf
         if observation.arrival is not None:
             arrival = observation.arrival

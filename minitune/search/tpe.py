@@ -16,7 +16,7 @@ from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values
 from minitune.search.model import Model
-from minitune.search.ranking import EarlyStop, Observation, Ranking, check_early_stop
+from minitune.search.ranking import Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.guesses import agrees, guess_of, nested
 from minitune.space.parameters import Parameter, parameters, space_size, values_of
@@ -40,9 +40,8 @@ class TPESearch(SpaceSearcher):
         gamma: The share that counts as good, at most 25 trials.
         n_candidates: Draws compared for each suggestion.
         max_bad: How many bad trials are used, the newest; by default all, beyond 500 a sample.
-        early_stop: Which values of trials of different lengths are compared: `"last"`, `"depth"` (longer is better),
-            `"rung"` (at the highest step that ten have reached), or a function of a list of (step, value). None:
-            `"rung"` if the scheduler stops trials early, else `"last"`.
+        early_stop: Which values of trials of different lengths are compared: `"last"`, or `"rung"` (at the highest step
+            that ten have reached). None: `"rung"` if the scheduler stops trials early, else `"last"`.
         seed: Has precedence over the run's.
         evaluated_rewards: Known values of the points, which are then not tried.
 
@@ -63,7 +62,7 @@ class TPESearch(SpaceSearcher):
         gamma: float = 0.2,
         n_candidates: int = 24,
         max_bad: int | None = None,
-        early_stop: EarlyStop = None,
+        early_stop: str | None = None,
         seed: int | None = None,
         evaluated_rewards: Sequence[Any] | None = None,
     ):
@@ -351,7 +350,7 @@ class TPESearch(SpaceSearcher):
             self._ranking.update(observation)
 
     @property
-    def _policy(self) -> EarlyStop:
+    def _policy(self) -> str:
         by_rung = (self._stops_early or self._has_budgets) and not isinstance(self._metric, (list, tuple))
         return self.early_stop or ("rung" if by_rung else "last")
 
@@ -378,7 +377,7 @@ class TPESearch(SpaceSearcher):
         row: float | None = observation.step
         if self._has_budgets and self._policy == "rung":
             row = result.get(_BUDGET)
-        if row is not None and (callable(self._policy) or self._policy == "rung"):
+        if row is not None and self._policy == "rung":
             observation.rows[float(row)] = observation.value
 
     def _end(self, observation: Observation, has_failed: bool) -> None:

@@ -28,15 +28,14 @@ def by_sorting(observations, early_stop, share, most):
             counts_now, value = each.arrival is not None or (each.is_paused and each.value is not None), each.value
         if counts_now:
             is_worst = each.has_failed or value is None or math.isnan(value)
-            depth = -each.step if early_stop == "depth" else 0
-            key = (math.inf, 0) if is_worst else (depth, value)
+            key = (math.inf,) if is_worst else (value,)
             ranks.append((key, math.inf if each.arrival is None else each.arrival, each.number))
     ranks.sort()
     found = ranks[: min(math.ceil(share * len(ranks)), most)]
     return [number for key, _, number in found if key[0] != math.inf]
 
 
-@pytest.mark.parametrize("early_stop", ["last", "depth", "rung"])
+@pytest.mark.parametrize("early_stop", ["last", "rung"])
 def test_the_best_are_those_that_sorting_gives(early_stop):
     rng = random.Random(0)
     ranking, observations, ended = Ranking(["min"], early_stop), [], 0
@@ -76,21 +75,6 @@ def test_ranking_looks_at_few_trials():
     best = Ranking(["min"], "last", finished()).best(numbers, 0.2, 25)
     assert best == list(range(4_999, 4_974, -1))
     assert numbers.asked <= 126
-
-
-def test_a_function_of_the_steps_gets_numbers_in_order():
-    seen = []
-
-    def least(rows):
-        seen.append(rows)
-        return min(value for _, value in rows)
-
-    one = Observation(0, rows={1: 3.0, 2: math.nan, 4: 1.0, 5: None}, value=2.0, step=5, arrival=0)
-    never = Observation(1, rows={1: math.nan}, value=math.nan, step=1, arrival=1)
-    ranking = Ranking(["min"], least, [one, never])
-    assert seen == [[(1, 3.0), (4, 1.0)]]
-    assert ranking.value(0) == 1.0
-    assert math.isnan(ranking.value(1))
 
 
 def test_pareto_points_with_most_volume_come_first():

@@ -479,10 +479,8 @@ def unequal(early_stop):
     ("early_stop", "is_deep"),
     [
         ("last", False),
-        ("depth", True),
         ("rung", True),
         (None, False),
-        (lambda rows: rows[-1][1] - 10 * len(rows), True),
     ],
 )
 def test_trials_of_different_lengths_compare_by_the_policy(early_stop, is_deep):

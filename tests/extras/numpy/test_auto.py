@@ -291,7 +291,7 @@ def test_a_cliff_does_not_hide_small_values():
     [
         ({"c": choice(list("ab")), **{f"x{number}": uniform(0, 1) for number in range(60)}}, {}),
         ({"m": choice([{f"{m}{number}": uniform(0, 1) for number in range(30)} for m in "ab"])}, {}),
-        (SQUARE, {"early_stop": "depth"}),
+        (SQUARE, {"early_stop": "rung"}),
     ],
     ids=["many", "many conditional", "early_stop"],
 )
