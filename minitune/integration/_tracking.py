@@ -34,9 +34,6 @@ from minitune.result import CONFIG, DONE, flatten
 
 logger = logging.getLogger("minitune")
 
-_PATIENCE_S = 5.0
-"""After this time, the end of a run logs what it is waiting for."""
-
 
 @dataclass(frozen=True)
 class TrialFacts:
@@ -191,10 +188,7 @@ class TrackerCallback(LoggerCallback, ABC):
             return
         self._events.put(None)
         try:
-            thread.join(min(_PATIENCE_S, self._upload_timeout_s))
-            if thread.is_alive():
-                logger.info("%s waits for %s; Ctrl-C ends the wait", type(self).__name__, self.tracker)
-                thread.join(max(0.0, self._upload_timeout_s - _PATIENCE_S))
+            thread.join(self._upload_timeout_s)
         # The results are safe in the journal; only the copy in the tracker is cut.
         except KeyboardInterrupt:
             pass

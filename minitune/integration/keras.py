@@ -81,24 +81,6 @@ class TuneReportCallback(TuneReportCheckpointCallback):
         super().__init__(checkpoint_on=(), report_metrics_on=on, metrics=metrics)
 
 
-class TuneReporterCallback(TuneReportCallback):
-    """The form of Ray Tune 0.8: reports all metrics at each batch, or at each epoch.
-
-    Args:
-        reporter: For the old signature.
-        freq: `"batch"` or `"epoch"`.
-        logs: For the old signature.
-
-    Raises:
-        ValueError: If `freq` is neither.
-    """
-
-    def __init__(self, reporter: Any = None, freq: str = "batch", logs: Mapping[str, Any] | None = None):
-        if freq not in ("batch", "epoch"):
-            raise ValueError(f"freq must be 'batch' or 'epoch', but got {shown(freq)}")
-        super().__init__(on="train_batch_end" if freq == "batch" else "epoch_end")
-
-
 def _events(name: str, events: str | Iterable[str]) -> frozenset[str]:
     """Return the events that an argument names.
 

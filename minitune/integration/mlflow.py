@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from minitune.integration._tracking import (
@@ -39,19 +38,11 @@ _MOST_METRICS = 1000
 """MLflow's limits: the characters of a value and of a name, and the number of values in a request."""
 
 
-@dataclass
-class _Run:
-    id: str
-    params: dict[str, str]
-    """The parameters that are already written. MLflow does not allow changing them."""
-
-
 class MLflowLoggerCallback(TrackerCallback):
     """Writes the configuration and the results of each trial to a run of MLflow.
 
     A thread of the driver writes the runs. If the server does not answer, the log has one warning, and the tuning
-    continues. If a scheduler changes a configuration, the new value becomes the tag `config/<name>`, since parameters
-    of a run cannot change.
+    continues. Parameters of a run cannot change: if a scheduler changes a configuration, the first values stay.
 
     Args:
         tracking_uri: A server, a directory, or a database such as `sqlite:///mlflow.db`; by default the variable
@@ -60,7 +51,6 @@ class MLflowLoggerCallback(TrackerCallback):
         tracking_token: The token for the server, which is not saved with the run. While the thread runs, the variable
             `MLFLOW_TRACKING_TOKEN` has it.
         save_artifact: Whether to store the trial's directory when the trial ends.
-        log_params_on_trial_end: Whether to write the configuration at the end of a trial.
 
     Raises:
         ImportError: If MLflow is not installed.
@@ -77,7 +67,6 @@ class MLflowLoggerCallback(TrackerCallback):
         tags: Mapping[str, Any] | None = None,
         tracking_token: str | None = None,
         save_artifact: bool = False,
-        log_params_on_trial_end: bool = False,
     ):
         check_installed("mlflow", type(self).__name__)
         super().__init__()
@@ -87,7 +76,6 @@ class MLflowLoggerCallback(TrackerCallback):
         self.tags = dict(tags or {})
         self._token = tracking_token
         self.should_save_artifact = save_artifact
-        self.log_params_on_trial_end = log_params_on_trial_end
         self._client: Any = None
         self._experiment_id = ""
 
@@ -109,8 +97,9 @@ class MLflowLoggerCallback(TrackerCallback):
             elif self._token and before is not None:
                 os.environ[_TOKEN] = before
 
-    def open(self, facts: TrialFacts) -> _Run:
+    def open(self, facts: TrialFacts) -> str:
         load_tracker("mlflow", type(self).__name__)
+        from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
         if self._client is None:
@@ -127,44 +116,27 @@ class MLflowLoggerCallback(TrackerCallback):
             )
         else:
             self._client.update_run(found.info.run_id, status="RUNNING")
-        run = _Run(found.info.run_id, dict(found.data.params))
-        self.restart(run, facts)
-        return run
-
-    def restart(self, record: _Run, facts: TrialFacts) -> None:
-        if not self.log_params_on_trial_end:
-            self._write_params(record, facts)
-
-    def _write_params(self, record: _Run, facts: TrialFacts) -> None:
-        from mlflow.entities import Param, RunTag
-
-        # MLflow refuses another value for a parameter, so a changed configuration becomes tags.
-        params = _params_of(facts.config)
-        new = [Param(name, value) for name, value in params.items() if name not in record.params]
-        changed = [(name, value) for name, value in params.items() if record.params.get(name, value) != value]
-        # MLflow takes no more in one call.
+        run_id = str(found.info.run_id)
+        written = found.data.params  # MLflow refuses another value for them
+        new = [Param(name, value) for name, value in _params_of(facts.config).items() if name not in written]
         for first in range(0, len(new), _MOST_PARAMS):
-            self._client.log_batch(record.id, params=new[first : first + _MOST_PARAMS])
-        if changed:
-            self._client.log_batch(record.id, tags=[RunTag(f"config/{name}", value) for name, value in changed])
-        record.params = {**params, **record.params}
+            self._client.log_batch(run_id, params=new[first : first + _MOST_PARAMS])
+        return run_id
 
-    def write(self, record: _Run, step: int, result: dict[str, Any]) -> None:
+    def write(self, record: str, step: int, result: dict[str, Any]) -> None:
         from mlflow.entities import Metric
 
         now_ms = int(time.time() * 1000)
         metrics = [Metric(_name_of(name), float(value), now_ms, step) for name, value in numbers_in(result).items()]
         for first in range(0, len(metrics), _MOST_METRICS):
-            self._client.log_batch(record.id, metrics=metrics[first : first + _MOST_METRICS])
+            self._client.log_batch(record, metrics=metrics[first : first + _MOST_METRICS])
 
-    def close(self, record: _Run, facts: TrialFacts, end: RecordEnd) -> None:
+    def close(self, record: str, facts: TrialFacts, end: RecordEnd) -> None:
         try:
-            if self.log_params_on_trial_end:
-                self._write_params(record, facts)
             if self.should_save_artifact:
-                self._client.log_artifacts(record.id, facts.path)
+                self._client.log_artifacts(record, facts.path)
         finally:
-            self._client.set_terminated(record.id, _STATUS[end])
+            self._client.set_terminated(record, _STATUS[end])
 
 
 def setup_mlflow(

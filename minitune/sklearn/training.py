@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -17,7 +16,6 @@ from typing import Any
 import numpy
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection._validation import _fit_and_score
 from sklearn.pipeline import Pipeline
 
@@ -41,8 +39,8 @@ FoldOutcome = dict[str, Any]
 class StepwiseFit:
     """A `fit` that trains one step further with each call. All with the same data.
 
-    A step is one call of `partial_fit`, or one `max_iters`-th of `n_estimators` or `max_iter` with `warm_start`. The
-    transformers of a pipeline are fitted by the first call, and their last estimator is trained in steps.
+    A step is one call of `partial_fit`, or one `max_iters`-th of the trees with `warm_start`. The transformers of a
+    pipeline are fitted by the first call, and their last estimator is trained in steps.
     """
 
     def __init__(self, estimator: Any, max_iters: int, classes: Any):
@@ -96,36 +94,25 @@ class StepwiseFit:
                 classes = {"classes": self._classes}
             last.partial_fit(features, *target, **classes, **fit_params)
             return
-        # how much is trained after the step before and after this one; the first step always trains something
+        # how many trees there are after the step before and after this one; the first step always trains some
         before, now = (max(self._total * n // self._max_iters, min(n, 1)) for n in (self._step, self._step + 1))
-        if now == before:
-            return  # there are fewer trees or iterations than steps
-        grows = self._resource == "n_estimators" or isinstance(last, _BOOSTING)
-        last.set_params(**{self._resource: now if grows else now - before})
-        with warnings.catch_warnings():
-            if not grows:  # a part of the iterations need not converge
-                warnings.simplefilter("ignore", ConvergenceWarning)
+        if now > before:  # otherwise there are fewer trees than steps
+            last.set_params(**{self._resource: now})
             last.fit(features, *target, **fit_params)
 
 
 _BOOSTING = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-"""Their `max_iter` is the total number of trees. For other estimators, it is the number of further iterations."""
+"""Their `max_iter` is the number of trees."""
 
 
 def resource_of(last: Any) -> str | None:
-    """The resource of an estimator's steps: `n_estimators`, `partial_fit` or `max_iter`; None if it has no steps.
-
-    An ensemble grows by trees. Of others `partial_fit` comes first: `max_iter` would start the optimiser again with
-    each step.
-    """
+    """The resource of an estimator's steps: `partial_fit`, or the number of trees; None if it has no steps."""
     params = last.get_params(deep=False)
     warm = "warm_start" in params
     for name, is_there in (
         ("n_estimators", warm),
         ("max_iter", warm and isinstance(last, _BOOSTING)),
         (PARTIAL_FIT, hasattr(last, "partial_fit")),
-        # liblinear forgets where it was
-        ("max_iter", warm and params.get("solver") != "liblinear"),
     ):
         if is_there and (name == PARTIAL_FIT or isinstance(params.get(name), Integral)):
             return name
@@ -135,8 +122,8 @@ def resource_of(last: Any) -> str | None:
 def why_no_steps(last: Any) -> str:
     """The text of the error for an estimator that cannot be trained in steps."""
     return (
-        "early_stopping needs an estimator with partial_fit, or with warm_start and a number n_estimators or max_iter, "
-        f"but got {last!r}, which has neither; use another one, or early_stopping=False"
+        "early_stopping needs an estimator with partial_fit, with warm_start and a number n_estimators, or histogram "
+        f"gradient boosting, but got {last!r}; use another one, or early_stopping=False"
     )
 
 

@@ -95,17 +95,6 @@ def test_a_callback_that_only_reports_saves_nothing(module):
     assert steps(fit_with(module.TuneReportCallback("loss", on="train_end"))) == (1, 99.0, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [({}, (6, 12.0, 0)), ({"freq": "batch"}, (6, 12.0, 0)), ({"freq": "epoch"}, (2, 1.0, 0))],
-    ids=str,
-)
-def test_the_form_of_old_reports_batches_or_epochs(module, options, told):
-    assert steps(fit_with(module.TuneReporterCallback(print, **options))) == told
-    with pytest.raises(ValueError, match="freq must be 'batch' or 'epoch', but got 'step'"):
-        module.TuneReporterCallback(freq="step")
-
-
 @pytest.mark.parametrize("name", ["checkpoint_on", "report_metrics_on"])
 def test_an_unknown_hook_is_refused_by_the_name_of_its_argument(module, name):
     with pytest.raises(ValueError, match=rf"{name} must be among batch_begin, .* but got 'epoch'"):

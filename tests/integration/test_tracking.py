@@ -122,14 +122,12 @@ def test_the_end_of_a_run_waits_no_longer_than_it_is_told(caplog):
         def __getstate__(self):
             return {}
 
-    caplog.set_level(logging.INFO, "minitune")
     stuck = Stuck(upload_timeout=0.01)
     grid = fit(report_n(3), callbacks=[stuck])
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "minitune-memory"]
     gate.set()
     thread.join()
     assert grid.num_errors == 0
-    assert "Stuck waits for memory; Ctrl-C ends the wait" in caplog.messages
     assert "Stuck was too slow: " in caplog.text
     assert stuck.verbs() == ["open", "write"]
 

@@ -12,7 +12,7 @@ import pytest
 from kit import fit
 
 from minitune import Result
-from minitune.integration.keras import TuneReportCallback, TuneReportCheckpointCallback, TuneReporterCallback
+from minitune.integration.keras import TuneReportCallback, TuneReportCheckpointCallback
 from minitune.train.tensorflow import TensorflowCheckpoint
 
 
@@ -65,10 +65,6 @@ def test_wrong_arguments_are_refused() -> None:
 def test_callbacks_that_only_report_save_nothing(tmp_path: Path) -> None:
     assert TuneReportCallback({"error": "mae"})._reported_on == {"epoch_end"}
     assert TuneReportCallback()._saved_on == set()
-    assert TuneReporterCallback()._reported_on == {"train_batch_end"}
-    assert TuneReporterCallback(freq="epoch")._reported_on == {"epoch_end"}
-    with pytest.raises(ValueError, match="freq must be 'batch' or 'epoch', but got 'hour'"):
-        TuneReporterCallback(freq="hour")
 
 
 def test_a_checkpoint_of_a_model_gives_the_model_back(tmp_path: Path) -> None:
