@@ -100,10 +100,8 @@ class TrialTimeoutError(TrialError):
 class MissingMetricError(TrialError, ValueError):
     """A result lacks a metric that the run, its scheduler or its searcher needs, or has no number in its place.
 
-    It fails the trial. `fit` raises it if the name is certainly wrong.
+    It fails the trial.
     """
-
-    metric = ""
 
 
 class ProgramError(TuneError):

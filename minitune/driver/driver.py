@@ -48,9 +48,7 @@ from minitune.driver.tune_controller import TuneController
 from minitune.error import (
     CrashLoopError,
     DiskError,
-    MissingMetricError,
     SampleError,
-    TrialStopped,
     TuneError,
     as_cause,
     user_traceback,
@@ -272,7 +270,7 @@ class Driver:
                         stop_requests.begin_to_hear(self.opened.run)
                     self._begin()
                     self._run_all()
-                except (CrashLoopError, MissingMetricError) as error:
+                except CrashLoopError as error:
                     self._ending = Ending(EndKind.ERROR, str(error).partition("\n")[0], {})
                     raise
                 except DiskError:
@@ -283,9 +281,6 @@ class Driver:
                         raise
                     self.executor.shutdown(self.state.grace_s)
                     raise open_files_error(self.opened.run.path, error) from error
-                except TrialStopped:  # of the trial that runs this run: a hook has reported in it
-                    self._ending = Ending.of(EndKind.INTERRUPTED, "the trial that runs it was stopped")
-                    raise
                 except KeyboardInterrupt:
                     if interrupts.name is not None:  # otherwise a hook has raised it by itself
                         self._ending = interruption(interrupts.name)
@@ -364,7 +359,7 @@ class Driver:
         # After an interrupt the states of before it count, because searchers were told that the trials ended.
         if not state.interrupted:
             self._keeper.save()
-        self._ending = controller.how_ended()
+        self._ending = state.ending or Ending.of(EndKind.FINISHED)
 
     def _turn(self, max_wait_s: float | None) -> None:
         """A turn of the loop in a run with a callback that has a hook for it."""

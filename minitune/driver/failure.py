@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -43,8 +42,6 @@ from minitune.space.domains import is_same
 
 logger = logging.getLogger("minitune")
 
-_NO_ACCIDENT = 2
-"""If so many trials lack a metric and no trial has it, its name is wrong."""
 _MEMORY_HINT = "possibly out of memory"
 _NAMES_SHOWN = 20
 
@@ -89,12 +86,9 @@ class Failures:
         if self._objectives.is_over:
             return True
         wrong = self._objectives.settle(result)
-        if wrong is None:
-            return True
-        self.failed(running, wrong, final=True)
-        if self._state.ending is None:  # otherwise the run is already ending for another reason
-            self._objectives.has_failed(wrong, self._state.trials)
-        return False
+        if wrong is not None:
+            self.failed(running, wrong, final=True)
+        return wrong is None
 
     def raised(self, running: RunningTrial, remote: RemoteError) -> None:
         """The trainable has raised, or could not be loaded or set up.
@@ -226,8 +220,6 @@ class Failures:
 class Objectives:
     """Makes the objectives of each result plain numbers, and finds results without them.
 
-    A wrong name of a metric ends the run before every trial fails.
-
     Args:
         names: The flattened names of the objectives; True for one that each result must have.
         is_bare: Whether there is a mode but no metric, so that the first result is looked at.
@@ -240,8 +232,6 @@ class Objectives:
         self._names = dict(names)
         self._is_bare = is_bare
         self.is_over = not (self._names or is_bare)
-        self._num_failed: Counter[str] = Counter()
-        self._reported: set[str] = set()
 
     def settle(self, result: dict[str, Any]) -> MissingMetricError | None:
         """Make the objectives plain numbers, in place; return an error if one is missing or no number. A result with
@@ -261,8 +251,7 @@ class Objectives:
             try:
                 number = as_objective(value, name)
             except ValueError as error:
-                self._reported.add(name)  # the name is right, so this is no reason to end the run
-                return self._error(name, str(error))
+                return MissingMetricError(str(error))
             if number is not value:
                 assign(result, name, number)
         metric = next((name for name, is_required in self._names.items() if is_required and name not in flat), None)
@@ -284,42 +273,14 @@ class Objectives:
             return None
         from difflib import get_close_matches
 
-        self._reported.update(name for name in self._names if name in flat)
         close = get_close_matches(metric, reported, 1)
         hint = ". "
         if close:
             hint = f". Did you mean {close[0]!r}? "
-        return self._error(
-            metric,
+        return MissingMetricError(
             f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}{hint}"
             "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it",
         )
-
-    @staticmethod
-    def _error(metric: str, text: str) -> MissingMetricError:
-        error = MissingMetricError(text)
-        error.metric = metric
-        return error
-
-    def has_failed(self, error: MissingMetricError, trials: Iterable[Trial]) -> None:
-        """A trial has failed with an error of `settle`.
-
-        Raises:
-            MissingMetricError: If it is the second one for this metric, and no trial has ever reported it.
-        """
-        metric = error.metric
-        self._num_failed[metric] += 1
-        if self._num_failed[metric] < _NO_ACCIDENT or metric in self._reported:
-            return
-        if any(metric in trial.metric_analysis or metric in flatten(trial.progress.metrics) for trial in trials):
-            self._reported.add(metric)
-            return
-        raised = MissingMetricError(
-            f"the run has ended: {self._num_failed[metric]} trials have failed without a metric that no trial has "
-            f"reported: {error}"
-        )
-        raised.metric = metric
-        raise raised
 
 
 class EqualFailures:

@@ -10,7 +10,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
@@ -81,7 +81,9 @@ class Launcher:
         self._max_running = min(most or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
         self.chooses_in_order = hooks.scheduler.chooses_in_order
-        self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
+        self._worker_kinds: dict[
+            tuple[str, Resources], tuple[ActorFactory, str | None]
+        ] = {}  # by environment and resources
 
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.
@@ -181,7 +183,7 @@ class Launcher:
 
     def _start_worker(self, trial: Trial, directory: str, start: StartPoint) -> None:
         """Write the record of the start, then start the worker. Refusal: the trial cannot be sent."""
-        kind = self._worker_kind(trial)
+        factory, reuse_key = self._worker_kind(trial)
         objects = self._recorder.journal.objects
         config = trial.current_config
         if objects.shared:
@@ -200,7 +202,7 @@ class Launcher:
         )
         args = (info.fields(),)
         actor_id = trial.attempt.actor_id
-        spec = ActorSpec(actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
+        spec = ActorSpec(actor_id, factory, trial.resources, directory, reuse_key, args)
         self._outcomes.commit()  # the start is in the journal before the trial starts
         try:
             started = self._executor.start(spec)
@@ -217,8 +219,8 @@ class Launcher:
         if started is not None:
             self._on_started(running, started)
 
-    def _worker_kind(self, trial: Trial) -> _WorkerKind:
-        """The part of a start that many trials share."""
+    def _worker_kind(self, trial: Trial) -> tuple[ActorFactory, str | None]:
+        """The part of a start that many trials share: the factory of the actor, and the key for its reuse."""
         env = trial.current_config.get("env")
         name = env if isinstance(env, str) and has_env_creator(env) else ""
         key = name, trial.resources
@@ -227,7 +229,7 @@ class Launcher:
             creators = {name: self._executor.share(get_env_creator(name))} if name else {}
             reuse_key = f"trainable {name}" if self._reuses else None
             factory = functools.partial(make_trial_actor, self._trainable, trial.resources, env_creators=creators)
-            kind = _WorkerKind(factory, reuse_key)
+            kind = factory, reuse_key
             self._worker_kinds[key] = kind
         return kind
 
@@ -288,11 +290,6 @@ class Launcher:
                 raise Refusal(trial, TrialError(str(error))) from None
             self._feasible = trial.resources
         return True
-
-
-class _WorkerKind(NamedTuple):
-    factory: ActorFactory
-    reuse_key: str | None
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:

@@ -199,7 +199,7 @@ def check_description(run: RunDirectory, before: RunDescription, now: RunDescrip
             "earlier trials were chosen. Restore the old objective, or start a new run: with another name, and without "
             "`minitune resume`. TuneConfig(warm_start=[...]) lets it learn from this one"
         )
-    if now.has_other_source(before):
+    if None not in (before.source, now.source) and before.source != now.source:
         logger.warning("the run in %s continues, but the source of its trainable has changed", run.path)
 
 

@@ -246,10 +246,6 @@ class TuneController:
         """The trial whose failure has ended the run, or None."""
         return self._failures.failed_fast
 
-    def how_ended(self) -> Ending:
-        """How the run has ended, for the journal."""
-        return self._state.ending or Ending.of(EndKind.FINISHED)
-
     def stop_trials(self, trial_ids: Iterable[str]) -> None:
         """End these trials as a scheduler would, at the request of the user. Those that have ended stay as they are."""
         state = self._state

@@ -34,10 +34,6 @@ class RunDescription:
         """The description in a record; unknown fields are ignored."""
         return cls(**{field.name: recorded.get(field.name) for field in fields(cls)})
 
-    def as_fields(self) -> dict[str, Any]:
-        """The fields for a record."""
-        return dict(vars(self))
-
     @property
     def goal(self) -> Goal:
         """The objective."""
@@ -60,10 +56,6 @@ class RunDescription:
         if not self.goal.metrics or not before.goal.metrics:
             return False
         return self.metric != before.metric or (None not in (self.mode, before.mode) and self.mode != before.mode)
-
-    def has_other_source(self, before: RunDescription) -> bool:
-        """Whether the source of the trainable is known and was another one."""
-        return None not in (before.source, self.source) and before.source != self.source
 
 
 def source_hash(trainable: Any) -> int | None:

@@ -124,7 +124,7 @@ def opened(
     if limits:
         record["limits"] = limits
     if description is not None:
-        record["description"] = description.as_fields()
+        record["description"] = dict(vars(description))
     return record
 
 
