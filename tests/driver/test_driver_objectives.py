@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from kit import Scalar, fit, journal_of, listening, live_reports, restore
+from kit import Scalar, fit, journal_of, listening, live_reports
 
 from minitune import ASHAScheduler, Searcher, Stopper, grid_search, report, uniform
 
@@ -70,16 +70,6 @@ def test_an_objective_is_a_plain_number_in_every_place(cast):
     assert values == [0.25] * 7
     assert {type(value) for value in values} == {float}
     assert type(result.metrics["other"]) is cast
-
-
-@pytest.mark.parametrize("cast", [Scalar, Decimal])
-def test_a_restored_run_has_the_same_best(cast):
-    trainable = lambda config: {"loss": cast(config["x"])}  # noqa: E731
-    settings = {"metric": "loss", "mode": "min"}
-    grid = fit(trainable, {"x": grid_search([3.0, 1.0, 2.0])}, **settings)
-
-    restored = restore(trainable).get_results()
-    assert grid.get_best_result().config == restored.get_best_result().config == {"x": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -114,18 +114,6 @@ def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry():
     assert grid.get_best_result().metrics["eval"]["loss"] == 2
 
 
-def test_a_text_as_the_metric_fails_only_its_trial_and_at_once():
-    def reports(config):
-        report({"eval": {"loss": config["loss"]}})
-        report({"eval": {"loss": 1}})
-
-    grid = fit(reports, {"loss": grid_search([0.5, "0.3", "low"])}, metric="eval/loss", mode="min")
-
-    assert [result.metrics.get("training_iteration") for result in grid] == [2, None, None]
-    assert "the metric 'eval/loss' must be a number, but got the text '0.3'" in str(grid[1].error)
-    assert isinstance(grid[2].error, ValueError)
-
-
 @pytest.mark.parametrize("who", ["scheduler", "searcher"])
 def test_the_metric_of_scheduler_and_searcher_counts_too(who):
     class Metrical(FIFOScheduler):
@@ -143,28 +131,6 @@ def test_the_metric_of_scheduler_and_searcher_counts_too(who):
     )
     grid = fit(sometimes, num_samples=3, **settings)
     assert [result.error is None for result in grid] == [True, False, True]
-
-
-ONE_BY_ONE = {"metric": "eval/loss", "mode": "min", "max_concurrent_trials": 1}
-
-
-def test_a_metric_in_a_result_that_lacks_another_one_was_reported():
-    results = [{"acc": 1}, {"eval": {"loss": 1}}, {"eval": {"loss": 1}}, {"acc": 1}, {"acc": 1, "eval": {"loss": 1}}]
-
-    class InOrder(Searcher):
-        def suggest(self, trial_id):
-            return {"report": results[int(trial_id[-1])]}
-
-    search = InOrder(metric="acc", mode="max")
-    grid = fit(lambda config: config["report"], search_alg=search, num_samples=5, **ONE_BY_ONE)
-    assert [result.error is None for result in grid] == [False, False, False, False, True]
-
-
-def test_a_run_that_ends_for_another_reason_already_does_not_raise():
-    """The second trial is in a step when the first one's failure ends the run, and is to be saved after it."""
-    space = {"end": grid_search([3, 3])}
-    grid = fit(SavedCounter, space, fail_fast=True, metric="loss", mode="min", executor=virtual_executor())
-    assert grid.num_errors == 2
 
 
 def test_of_two_failures_the_first_one_is_raised():
@@ -209,15 +175,6 @@ def test_the_check_can_be_disabled(variable, monkeypatch):
     monkeypatch.setenv(variable, "1")
     grid = fit(sometimes, {"good": grid_search([True, False])}, metric="eval/loss", mode="min")
     assert grid.num_errors == 0
-
-
-def test_a_result_that_holds_nothing_of_the_users_needs_no_metric():
-    class Silent(SavedCounter):
-        def step(self):
-            self.n += 1
-            return {"done": self.n == 2}
-
-    assert fit(Silent, metric="loss", mode="min").num_errors == 0
 
 
 def test_stop_metric_that_is_never_reported_is_one_warning(caplog):

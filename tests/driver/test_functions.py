@@ -57,13 +57,6 @@ def test_a_function_runs_over_a_grid():
     assert {Path(trial.local_path).parent for trial in analysis.trials} == {run_path("exp")}
 
 
-@pytest.mark.parametrize("stop", [{"n": 2}, lambda trial_id, result: result["n"] >= 2])
-def test_a_run_stops_at_its_criterion(stop):
-    (trial,) = run(count, stop=stop, verbose=0).trials
-    assert trial.last_result["n"] == 2
-    assert trial.stopping_criterion == (stop if isinstance(stop, dict) else {})
-
-
 def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "with space"
@@ -90,11 +83,6 @@ def fails_once(directory):
         report({"n": 1})
 
     return trainable
-
-
-def test_a_failed_trial_is_retried_as_often_as_allowed(tmp_path):
-    (trial,) = run(fails_once(tmp_path), verbose=0, max_failures=1).trials
-    assert trial.status == "TERMINATED"
 
 
 def broken(config):
@@ -357,13 +345,6 @@ def test_a_variable_sets_how_many_trials_are_drawn_ahead(monkeypatch, ahead, dra
     spy = listening(on_trial_start=lambda trials, **info: seen.append(len(trials)))
     run(count, num_samples=20, callbacks=[spy], verbose=0)
     assert seen[0] == drawn
-
-
-def test_an_empty_variable_is_as_good_as_none(monkeypatch):
-    """In a shell, `VARIABLE= command` is the way to be rid of one; the older name of the setting counts then."""
-    monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "")
-    monkeypatch.setenv("_TEST_TUNE_TRIAL_UUID", "old")
-    assert run(count, verbose=0).trials[0].trial_id == "old_00000"
 
 
 class Resets(Trainable):

@@ -226,18 +226,6 @@ def test_a_replay_trains_under_the_same_schedule(kind):
     assert again.config == best.config
 
 
-def test_a_replay_can_be_cut_and_gone_on_with(tmp_path):
-    policy = tmp_path / "policy.txt"
-    policy.write_text(
-        json.dumps(["1", "2", 4, 4, {"lr": 1.0}, {"lr": 2.0}])
-        + "\n"
-        + json.dumps(["0", "1", 9, 9, {"lr": 2.0}, {"lr": 3.0}])
-    )
-    cut(Climber, results=6, scheduler=PopulationBasedTrainingReplay(policy))
-    (result,) = resume(Climber)
-    assert result.metrics["rates"] == [1.0] * 4 + [2.0] * 5 + [3.0] * 11
-
-
 # -- resume ------------------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from minitune.experiment.callback import Callback
 from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import Decision
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
-from minitune.record.reading import read_run
 from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 from minitune.stopper import MaximumIterationStopper
 
@@ -229,13 +228,3 @@ def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare):
                 raise ValueError("once")
 
     assert compare(failing, {"x": grid_search([1, 2])}, max_failures=1) > 8
-
-
-def test_a_metric_with_the_name_of_a_mark_can_be_read_again():
-    def train(config):
-        for n in range(3):
-            report({"$": n, "loss": n})
-
-    fit(train)
-    (trial,) = read_run(run_path()).trials
-    assert trial.metric_analysis["$"]["max"] == 2

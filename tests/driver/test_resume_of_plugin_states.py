@@ -27,7 +27,6 @@ from kit import (
 from minitune import (
     BasicVariantGenerator,
     Callback,
-    ConcurrencyLimiter,
     FIFOScheduler,
     Searcher,
     Stopper,
@@ -59,21 +58,6 @@ def save_period(request, monkeypatch):
 
 
 # -- searchers -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("results", [1, 4, 7])
-def test_resumed_searcher_hears_each_event_once(results, save_period):
-    """As `test_cut_journals` shows it of one without a limiter."""
-
-    def searcher():
-        return ConcurrencyLimiter(Learner(5), 1)
-
-    whole = fit(counting(3), None, search_alg=searcher(), num_samples=4, name="whole", **ONE_BY_ONE)
-    cut(counting(3), None, results=results, search_alg=searcher(), num_samples=4, **ONE_BY_ONE)
-    grid = resume(counting(3), callbacks=())
-    assert [result.config for result in grid] == [result.config for result in whole]
-    heard = newest_state("searcher")["heard"]
-    assert heard == newest_state("searcher", run_path("whole"))["heard"]
 
 
 class SavedLearner(Learner):

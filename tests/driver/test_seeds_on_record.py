@@ -11,7 +11,6 @@ from minitune import (
     Tuner,
     get_context,
     report,
-    simulate,
     uniform,
 )
 
@@ -81,8 +80,3 @@ def test_a_run_tells_its_seed_and_repeats_with_it(given, tmp_path):
     assert ExperimentAnalysis(grid.experiment_path).seed == grid.seed
     again = fit_seeded(Class, tmp_path, seed=grid.seed)
     assert [(one.config, one.metrics["seed"]) for one in again] == [(one.config, one.metrics["seed"]) for one in grid]
-
-
-def test_a_simulation_tells_its_seed_without_any_file():
-    done = simulate(lambda config: [({"loss": config["x"]}, 1.0)], param_space={"x": uniform(0, 1)}, seed=9)
-    assert done.results.seed == 9

@@ -141,12 +141,6 @@ def test_a_handler_of_the_user_s_stays():
     assert got == [stop_requests.SIGNAL] * 4
 
 
-def test_the_signal_alone_changes_nothing():
-    space = {"x": grid_search([0, 1])}
-    assert states(fit(steps, space, callbacks=[SENDING], **RUN)) == ["finished", "finished"]
-    assert signal.getsignal(stop_requests.SIGNAL) is signal.SIG_DFL
-
-
 def test_a_request_to_a_driver_that_was_killed_is_dropped():
     cut(steps, {"x": grid_search([0, 1])}, results=5, max_concurrent_trials=1, **RUN)
     (trial_id,) = {one["trial"] for one in journal_of() if one["type"] == "trial" and one["number"] == 1}
