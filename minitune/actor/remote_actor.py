@@ -48,8 +48,8 @@ from minitune.base.process_limits import with_limits
 from minitune.error import STOP_SWALLOWED, RemoteError
 
 RAISED_IN_OUR_CODE = (
-    "an exception came up in minitune's own code of the worker: a signal handler of the trial has raised it there, or "
-    "the trial has replaced a function that minitune needs; its traceback is in the trial's stderr"
+    "an exception came up in minitune's own code of the worker: a signal handler of the trial has raised it there; its "
+    "traceback is in the trial's stderr"
 )
 
 

@@ -126,14 +126,6 @@ def _count_warnings_of_a_fork(has_thread):
     return len(seen)
 
 
-def test_a_factory_whose_module_is_missing_is_a_failed_start(driver):
-    driver.group.start_in("a", b"cno_such_module\nThing\n.")
-    event = driver.next("a")
-    assert isinstance(event, CallRaised)
-    assert event.error.type_name == "ModuleNotFoundError"
-    assert "no_such_module" in event.error.message
-
-
 def test_an_actor_whose_factory_exits_has_died_with_its_exit_code(driver):
     driver.group.start_in("a", partial(Hosted, factory=partial(os._exit, 5)))
     event = driver.ended("a")

@@ -16,7 +16,6 @@ from actor_driver import Driver, Group, Leaps, however_it_started
 from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Nester, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
-from minitune.actor import surroundings
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Show, Started, Stop, Workplace, encode
 from minitune.actor.remote_actor import RemoteActor
 
@@ -197,13 +196,6 @@ def _park_clean(driver):
     assert driver.call("a", "add", 7) == 7
     assert driver.group.stop("a", BOUND_S, keep=True) == Exited("a", "parked")
     return pid
-
-
-def test_a_worker_that_is_used_once_sets_and_removes_variables(monkeypatch):
-    monkeypatch.setenv("MINE", "before")
-    monkeypatch.setenv("GONE", "before")
-    surroundings.take_workplace(Workplace(env={"MINE": "after", "GONE": None, "NEVER_THERE": None}))
-    assert (os.environ["MINE"], os.environ.get("GONE"), "NEVER_THERE" in os.environ) == ("after", None, False)
 
 
 @however_it_started

@@ -58,14 +58,6 @@ def test_calls_come_when_they_are_due_and_in_their_order(loop, time):
     assert called == ["a", "b", "c"]
 
 
-def test_a_call_at_once_comes_in_the_next_turn(loop):
-    called = []
-    loop.call_later(0.0, lambda: called.append(1))
-    assert called == []
-    loop.turn(None)
-    assert called == [1]
-
-
 def test_only_the_last_limit_counts(loop, time):
     called = []
     limit = TimeLimit(loop)
@@ -83,24 +75,6 @@ def test_only_the_last_limit_counts(loop, time):
     assert called == ["sooner"]
 
 
-def test_a_limit_that_was_moved_counts_from_then_on(loop, time):
-    called = []
-    limit = TimeLimit(loop)
-    limit.set(5.0, lambda: called.append(-1.0))
-    pass_time(loop, time, 4.0)
-    limit.set(10.0, lambda: called.append(time.now_s))
-    for _ in range(20):
-        pass_time(loop, time, 1.0)
-    assert called == [1_014.0]
-
-
-def test_a_turn_ends_with_its_timeout_whatever_is_due_later(loop):
-    called = []
-    loop.call_later(3_600.0, lambda: called.append(1))
-    assert loop.turn(0.0) is False
-    assert called == []
-
-
 @pytest.mark.parametrize("end", [TimeLimit.clear, TimeLimit.close])
 def test_a_limit_that_is_removed_is_not_exceeded(loop, time, end):
     called = []
@@ -114,21 +88,6 @@ def test_a_limit_that_is_removed_is_not_exceeded(loop, time, end):
         limit.set(1.0, lambda: called.append("again"))
         pass_time(loop, time, 1.0)
         assert called == ["again"]
-
-
-def test_a_limit_may_be_set_when_one_is_exceeded(loop, time):
-    called = []
-    limit = TimeLimit(loop)
-
-    def act():
-        called.append(time.now_s)
-        if len(called) < 3:
-            limit.set(2.0, act)
-
-    limit.set(2.0, act)
-    for _ in range(10):
-        pass_time(loop, time, 1.0)
-    assert called == [1_002.0, 1_004.0, 1_006.0]
 
 
 def test_steps_follow_each_other_after_their_limits(loop, time):
@@ -195,16 +154,6 @@ def test_a_wake_ends_one_turn(loop):
         loop.wake()
     assert loop.turn(None) is True
     assert loop.turn(0.0) is False
-
-
-def test_very_many_wakes_end_one_turn(loop):
-    for _ in range(20_000):
-        loop.wake()
-    assert [loop.turn(0.0) for _ in range(2)] == [True, False]
-    called = []
-    loop.post(lambda: called.append(1))
-    loop.turn(None)
-    assert called == [1]
 
 
 def test_a_call_of_another_thread_ends_the_turn_that_waits(loop):

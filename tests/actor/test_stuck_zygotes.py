@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -121,21 +121,6 @@ def test_the_driver_kills_a_worker_for_a_stopped_zygote(zygote, monkeypatch):
         event = zygote.stop("stops", grace_s=0.1)
         assert (event.kind, event.exit_code, event.survivors) == ("stopped", None, False)
         zygote.start("next")
-
-
-def test_a_traced_interpreter_that_is_dead_holds_nothing_up(monkeypatch):
-    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
-    monkeypatch.setattr("minitune.actor.process.KILL_CONFIRM_S", 0.05)
-    with Group() as group:
-        driver = Driver(group)
-        pid = driver.start("a")
-        with traced(pid):
-            os.kill(pid, signal.SIGKILL)
-            event = driver.ended("a")
-            assert (event.kind, event.exit_code, event.survivors) == ("died", None, False)
-            driver.start("b")
-        with suppress(ChildProcessError):  # it is reaped
-            os.waitpid(pid, 0)
 
 
 def test_at_the_end_nothing_is_left_of_a_stopped_zygote(zygote, tmp_path, monkeypatch):

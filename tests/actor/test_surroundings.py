@@ -2,15 +2,12 @@
 
 import fcntl
 import functools
-import logging
 import os
 import resource
 import signal
-import socket
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,89 +69,6 @@ def test_without_files_the_next_actor_prints_where_the_worker_did(tmp_path):
     assert (tmp_path / "again").read_text() == "of the next one\n"
     os.write(2, b"still\n")
     assert (tmp_path / "errors").read_text() == "back, too\nstill\n"
-
-
-@in_a_child
-def test_without_a_directory_the_next_actor_is_where_the_worker_was(tmp_path):
-    (tmp_path / "trial").mkdir()
-    before = Surroundings()
-    before.apply(Workplace(directory=str(tmp_path / "trial")))
-    assert os.getcwd() == str(tmp_path / "trial")
-    before.restore(Workplace())
-    assert os.getcwd() == str(tmp_path)
-
-
-@in_a_child
-def test_a_worker_whose_directory_has_gone_can_be_restored(tmp_path):
-    (tmp_path / "gone").mkdir()
-    os.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    before = Surroundings()
-    before.apply(Workplace(directory=str(tmp_path)))
-    before.restore(Workplace())
-    assert os.getcwd() == str(tmp_path)
-
-
-@in_a_child
-def test_variables_are_those_of_the_present_workplace_only(tmp_path):
-    os.environ.update(MINE="before", HIDDEN="before")
-    os.environ.pop("LATER", None)
-    before = Surroundings()
-    for _ in range(2):
-        before.apply(Workplace(env={"MINE": "one", "HIDDEN": None, "ONLY": "one"}))
-        assert (os.environ["MINE"], os.environ.get("HIDDEN"), os.environ["ONLY"]) == ("one", None, "one")
-        os.environ["LATER"] = "dirt"
-    shown = {"MINE": "two", "HIDDEN": "before"}
-    before.apply(Workplace(env={"MINE": "two"}))
-    names = ("MINE", "HIDDEN", "ONLY", "LATER")
-    assert {name: os.environ[name] for name in names if name in os.environ} == shown
-    child = os.popen('echo "$MINE,$HIDDEN,$ONLY,$LATER"').read()  # what the system passes on to children
-    assert child == "two,before,,\n"
-    before.apply(Workplace())
-    assert os.environ["MINE"] == "before"
-
-
-@in_a_child
-def test_signals_and_timers_are_restored(tmp_path):
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGPROF)}
-    before = Surroundings()
-    for number in handlers:
-        signal.signal(number, lambda number, frame: None)
-    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-        signal.setitimer(timer, 1_000)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-    _one, other = socket.socketpair()
-    other.setblocking(False)
-    signal.set_wakeup_fd(other.fileno())
-    before.restore(Workplace())
-    assert {number: signal.getsignal(number) for number in handlers} == handlers
-    timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-    assert [signal.getitimer(timer) for timer in timers] == [(0.0, 0.0)] * 3
-    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    assert signal.set_wakeup_fd(-1) == -1
-
-
-@in_a_child
-def test_paths_warnings_logging_and_streams_are_restored(tmp_path):
-    own = logging.NullHandler()
-    logging.root.addHandler(own)
-    logging.root.setLevel(logging.ERROR)
-    logging.disable(logging.DEBUG)
-    before = Surroundings()
-    handlers, filters = list(logging.root.handlers), list(warnings.filters)
-    path, argv = list(sys.path), list(sys.argv)
-    logging.root.removeHandler(own)
-    logging.root.setLevel(logging.DEBUG)
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    sys.path.append("/dirt")
-    sys.argv = ["dirt"]
-    sys.stdin = sys.stdout = sys.stderr = None
-    before.restore(Workplace())
-    assert (logging.root.handlers, list(warnings.filters), sys.path) == (handlers, filters, path)
-    assert (logging.root.level, logging.root.manager.disable) == (logging.ERROR, logging.DEBUG)
-    assert sys.argv == argv
-    assert (sys.stdin, sys.stdout, sys.stderr) == (sys.__stdin__, sys.__stdout__, sys.__stderr__)
 
 
 @in_a_child

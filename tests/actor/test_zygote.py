@@ -8,8 +8,7 @@ import pytest
 
 if sys.platform != "linux":
     pytest.skip("only Linux has zygotes", allow_module_level=True)
-from minitune.actor.messages import NO_THREADS, THREAD_CAPS
-from minitune.actor.zygote import _package_in_import, _reseed, _show_marker, _why_unsafe, _without_threads
+from minitune.actor.zygote import _package_in_import, _reseed, _why_unsafe
 
 
 def frame_of(*modules):
@@ -37,25 +36,6 @@ def frame_of(*modules):
 )
 def test_the_outermost_installed_package_is_the_one_that_is_imported(modules, package):
     assert _package_in_import(frame_of(*modules)) == package
-
-
-def test_libraries_start_no_threads_while_they_are_loaded(monkeypatch):
-    monkeypatch.setenv(THREAD_CAPS[0], "8")
-    for name in (*THREAD_CAPS[1:], *NO_THREADS):
-        monkeypatch.delenv(name, raising=False)
-    before = dict(os.environ)
-    with _without_threads():
-        assert {os.environ[name] for name in THREAD_CAPS} == {"1"}
-        assert {name: os.environ[name] for name in NO_THREADS} == NO_THREADS
-    assert dict(os.environ) == before
-
-    def fail():
-        with _without_threads():
-            raise ValueError
-
-    with pytest.raises(ValueError):
-        fail()
-    assert dict(os.environ) == before
 
 
 def test_a_process_with_a_thread_or_a_gpu_is_not_forked(monkeypatch):
@@ -89,9 +69,3 @@ def test_generators_that_a_preload_has_seeded_are_seeded_again(monkeypatch):
     assert seeds[::2] == ["numpy", "numpy"]
     assert seeds[1] != seeds[3]
     assert all(0 <= seed < 2**56 for seed in seeds[1::2])
-
-
-def test_a_marker_that_cannot_be_shown_is_inherited_nevertheless(monkeypatch):
-    monkeypatch.setenv("MINITUNE_TRIAL", "before")
-    _show_marker(0, "run.0000000001")
-    assert os.environ["MINITUNE_TRIAL"] == "run.0000000001"

@@ -114,27 +114,13 @@ def test_cpus_are_bounded_by_the_affinity(make_host, monkeypatch):
     assert usable_cpus() == 16
 
 
-@pytest.mark.parametrize(("count", "cpus"), [(12, 12), (None, 1)])
-def test_all_cpus_count_where_the_affinity_is_secret(make_host, monkeypatch, count, cpus):
-    def refuse(pid):
-        raise PermissionError
-
-    monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: count)
-    make_host()
-    assert usable_cpus() == cpus
-
-
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
         (["MemTotal: 9 kB", "MemFree: 2 kB", "MemAvailable: 5 kB", "HugePages_Total: 0"], (9 * 1024, 5 * 1024)),
         (["MemTotal: 9 kB", "MemFree: 2 kB", "MemAvailable: 9 kB"], (9 * 1024, 9 * 1024)),
         (["MemTotal: 9 kB", "MemFree: 2 kB", "MemAvailable: 10 kB"], (9 * 1024, 2 * 1024)),
-        (["MemTotal: 9 kB", "MemAvailable: 10 kB"], (9 * 1024, 9 * 1024)),
         (["MemTotal: 9 kB"], (77, 66)),
-        (["MemTotal: 9 kB", "MemAvailable: much"], (77, 66)),
-        (["MemTotal:", "MemAvailable: 9 kB"], (77, 66)),
         (None, (77, 66)),
     ],
 )
@@ -310,24 +296,6 @@ def test_bad_text_is_refused(make_host, environ, words):
         machine_resources()
     for word in words:
         assert word in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"num_cpus": -1},
-        {"num_cpus": "4"},
-        {"num_cpus": True},
-        {"num_gpus": 1.5},
-        {"resources": {"CPU": 3}},
-        {"resources": ["tokens"]},
-        {"resources": {3: 3}},
-    ],
-)
-def test_bad_arguments_are_refused(make_host, arguments):
-    make_host()
-    with pytest.raises(ValueError):
-        machine_resources(**arguments)
 
 
 def test_empty_variables_count_as_unset(make_host):

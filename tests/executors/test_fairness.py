@@ -28,16 +28,6 @@ def overtake(book, times, request=SMALL):
     return times
 
 
-def owing(name):
-    """A ledger that owes four CPUs to this waiter, and has them."""
-    book = busy_ledger()
-    book.can_acquire(BIG, name)
-    overtake(book, 100)
-    for holder in ("next13", "next14", "next15"):
-        book.release(holder)
-    return book
-
-
 def test_request_overtaken_sixteen_times_goes_next():
     book = busy_ledger()
     assert not book.can_acquire(BIG, "big")
@@ -55,12 +45,6 @@ def test_request_overtaken_sixteen_times_goes_next():
     assert book.owed() is None
     book.release("big")
     assert book.can_acquire(SMALL, "another")
-
-
-def test_the_next_attempt_of_a_waiter_ends_its_wait():
-    book = owing("big")
-    book.acquire("big#2", BIG)
-    assert book.owed() is None
 
 
 def test_a_forgotten_waiter_is_owed_nothing():
@@ -112,22 +96,6 @@ def test_an_actor_that_could_start_but_does_not_is_owed_nothing():
     assert overtake(book, 40) == 40
 
 
-def test_a_waiter_is_owed_nothing_for_what_was_admitted_before_it_came():
-    book = busy_ledger()
-    book.can_acquire(BIG, "first big")
-    assert overtake(book, 12) == 12
-    book.can_acquire(BIG, "second big")
-    book.forget("first big")
-    for number in range(12, 27):
-        book.release(f"next{number - 4}")
-        assert book.can_acquire(SMALL, "small")
-        book.acquire(f"next{number}", SMALL)
-    assert book.owed() is None
-    book.release("next26")
-    book.acquire("another", SMALL)
-    assert book.owed() == "second big"
-
-
 def test_a_waiter_that_changes_its_request_begins_to_wait_again():
     book = busy_ledger()
     book.can_acquire(BIG, "big")
@@ -150,18 +118,6 @@ def test_equal_requests_do_not_overtake_each_other():
     assert book.owed() is None
 
 
-def test_an_earlier_waiter_does_not_overtake_a_later_one():
-    book = busy_ledger()
-    for index in range(50):
-        book.can_acquire(SMALL, f"small{index}")
-    book.can_acquire(BIG, "big")
-    for index in range(50):
-        book.release(f"first{index}" if index < 4 else f"small{index - 4}")
-        assert book.can_acquire(SMALL, f"small{index}")
-        book.acquire(f"small{index}", SMALL)
-    assert book.owed() is None
-
-
 def test_the_first_of_several_owed_goes_first():
     book = busy_ledger()
     book.can_acquire(BIG, "big")
@@ -175,21 +131,6 @@ def test_the_first_of_several_owed_goes_first():
     assert book.owed() is None, "it is counted from now on"
     book.release("big")
     assert book.can_acquire(Resources.of({"cpu": 3}), "three")
-
-
-def test_a_waiter_that_does_not_start_holds_up_none_behind_it():
-    book = busy_ledger()
-    assert not book.can_acquire(SMALL, "not chosen")
-    assert not book.can_acquire(BIG, "big")
-    assert overtake(book, 100) == 17
-    assert book.owed() == "big"
-
-
-def test_a_waiter_that_asks_last_in_each_round_keeps_its_right():
-    book = owing("big")
-    for _ in range(50):
-        assert not book.can_acquire(SMALL, "another")
-        assert book.can_acquire(BIG, "big")
 
 
 def test_a_request_that_became_infeasible_is_not_owed():

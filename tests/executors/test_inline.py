@@ -16,7 +16,7 @@ import minitune
 from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.executors.trial_executor import CallReturned, Exited
+from minitune.executors.trial_executor import CallReturned
 from minitune.resources import Resources
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -81,30 +81,6 @@ def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start():
     assert again.reused
     assert again.allocation.gpu_ids == ("0",)
     executor.shutdown()
-
-
-def test_the_actor_that_was_parked_last_is_used_first(watch):
-    def start(name):
-        watch.start(name, Reusable, reuse_key="key", args=(name, "yes"))
-        return watch.value(name, "history")
-
-    for name in ("a#1", "b#1"):
-        start(name)
-    for name in ("b#1", "a#1"):
-        assert watch.stop(name, keep=True).kind == "parked"
-    assert [start(name) for name in ("c#1", "d#1", "e#1")] == [["a#1", "c#1"], ["b#1", "d#1"], ["e#1"]]
-
-
-def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch):
-    watch.start("a#1")
-    watch.start("b#1")
-    watch.executor.call("a#1", "spend", 5.0)
-    watch.executor.call("b#1", "spend", 2.0)
-    assert watch.next() == CallReturned("b#1", 102.0)
-    watch.executor.stop("a#1", 0.0)
-
-    assert isinstance(watch.next(), Exited)
-    assert watch.executor.wait(10.0) == []
 
 
 def test_calls_that_end_at_the_same_time_come_in_their_order(watch):

@@ -59,13 +59,6 @@ def test_a_request_of_nothing_always_fits():
     book.release("idle")
 
 
-def test_custom_resources_are_counted_like_others():
-    book = ledger(8, tokens=2)
-    request = Resources.of({"cpu": 1, "custom_resources": {"tokens": 1}})
-    assert fill(book, request) == 2
-    assert book.free() == {"CPU": 6, "tokens": 0}
-
-
 def test_names_hold_once_and_are_released_once():
     book = ledger(4)
     book.acquire("a#1", Resources.of(None))
@@ -105,11 +98,6 @@ def test_a_request_that_can_never_fit_is_refused_at_once(request_, words):
             assert word in str(caught.value)
 
 
-def test_an_amount_of_memory_that_was_meant_in_another_unit_is_shown_in_bytes():
-    with pytest.raises(TuneError, match=r"\(memory: 1 GiB requested, 512 bytes in total\)"):
-        ledger(4, 2, memory=512).can_acquire(Resources.of({"memory": 2**30}))
-
-
 def test_written_off_resources_are_gone_for_good():
     book = ledger(4, 2)
     book.can_acquire(Resources.of({"cpu": 4}))
@@ -122,13 +110,6 @@ def test_written_off_resources_are_gone_for_good():
         book.can_acquire(Resources.of({"cpu": 4}))
     assert book.acquire("whole", Resources.of({"gpu": 1})).gpu_ids == ("1",)
     assert book.acquire("half", Resources.of({"gpu": 0.5})).gpu_ids == ("0",)
-
-
-def test_only_a_holder_can_be_written_off():
-    book = ledger(4)
-    with pytest.raises(RuntimeError, match="'nobody' holds no resources"):
-        book.write_off("nobody")
-    assert book.totals() == {"CPU": 4}
 
 
 @pytest.mark.parametrize(

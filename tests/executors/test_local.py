@@ -1,13 +1,12 @@
 """The local executor's parts without processes: hints of errors, and the surroundings of an actor."""
 
 import os
-import pickle
 
 import pytest
 
 from minitune.actor.messages import Workplace
 from minitune.error import RemoteError
-from minitune.executors.local import Actor, _has_one_thread, _Packer, _Workplaces, with_hint
+from minitune.executors.local import Actor, _has_one_thread, _Workplaces, with_hint
 from minitune.executors.trial_executor import ActorSpec
 from minitune.resources import Allocation, Resources
 
@@ -60,14 +59,6 @@ def test_a_missing_file_has_no_hint_where_the_directory_is_that_of_the_script(he
     assert with_hint(error, None, True) is error
     refused = missing("data/train.csv", PermissionError)
     assert with_hint(refused, "/run/trial", True) is refused
-
-
-def test_a_missing_file_has_no_hint_where_the_drivers_directory_has_gone(tmp_path, monkeypatch):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    error = missing("data/train.csv")
-    assert with_hint(error, "/run/trial", True) is error
 
 
 @pytest.mark.parametrize(
@@ -129,70 +120,3 @@ def test_only_workers_with_one_thread_share_what_was_loaded_with_one(monkeypatch
     for name, value in own.items():
         monkeypatch.setenv(name, value)
     assert _has_one_thread(given) is has_one
-
-
-class Factory:
-    """Made once for many actors; counts how often it is pickled."""
-
-    def __init__(self, data=b""):
-        self.pickled = 0
-        self._data = data
-
-    def __call__(self, host, *args, allocation):
-        return host, args, allocation, len(self._data)
-
-    def __reduce__(self):
-        self.pickled += 1
-        return Factory, (self._data,)
-
-
-def made_by(packer, one):
-    factory, args = (data and pickle.loads(data) for data in packer.pack(one))
-    return factory("host", *(args or ()))
-
-
-@pytest.fixture
-def packer(tmp_path):
-    packer = _Packer(lambda: str(tmp_path))
-    yield packer
-    packer.close()
-    packer.close()
-
-
-def packable(factory, args, gpu=""):
-    return Actor(ActorSpec("a#1", factory, ONE_CPU, args=args), Allocation(gpu_ids=(gpu,)) if gpu else SHARED)
-
-
-SHARED = Allocation()
-
-
-def test_a_factory_is_pickled_once_for_actors_with_the_same_allocation(packer):
-    factory = Factory()
-    for number in range(3):
-        assert made_by(packer, packable(factory, (number,))) == ("host", (number,), SHARED, 0)
-    once = factory.pickled
-    for gpu in "01":
-        assert made_by(packer, packable(factory, (), gpu)) == ("host", (), Allocation(gpu_ids=(gpu,)), 0)
-    assert factory.pickled > once
-    other = Factory(b"12345")
-    assert made_by(packer, packable(other, ())) == ("host", (), SHARED, 5)
-
-
-@pytest.mark.parametrize(("size_bytes", "args"), [(2 << 20, (1,)), (0, (b"x" * (2 << 20),))])
-def test_what_is_large_goes_through_a_file_that_ends_with_the_actor(packer, size_bytes, args):
-    large = packable(Factory(bytes(size_bytes)), args)
-    factory, rest = packer.pack(large)
-    assert len(factory) < 10_000
-    assert rest == b""
-    assert made_by(packer, large) == ("host", args, SHARED, size_bytes)
-    assert large.factory_file is not None
-    large.remove_file()
-    packable(Factory(), ()).remove_file()
-
-
-def test_values_are_stored_until_the_end(packer):
-    refs = [packer.store([number]) for number in range(2)]
-    assert [ref.get() for ref in refs] == [[0], [1]]
-    packer.close()
-    assert not os.path.exists(os.path.dirname(refs[0].path))
-    assert packer.store("again").get() == "again"

@@ -139,23 +139,6 @@ def test_an_actor_waits_while_the_machine_has_less_room_than_was_counted(ordered
     assert ordered.executor.can_start(ONE_CPU)
 
 
-@pytest.mark.parametrize("has_queue", [True, False])
-def test_only_an_executor_with_a_queue_hears_who_waits(has_queue, monkeypatch):
-    heard = []
-    monkeypatch.setattr(InlineTrialExecutor, "has_queue", has_queue)
-    monkeypatch.setattr(InlineTrialExecutor, "forget", lambda self, waiter: heard.append(("forget", waiter)))
-    ordered = Ordered()
-    ask = ordered.inner.can_start
-    monkeypatch.setattr(
-        ordered.inner, "can_start", lambda request, waiter=None: heard.append(waiter) or ask(request, waiter)
-    )
-    ordered.executor.can_start(ONE_CPU, "mine")
-    ordered.executor.forget("mine")
-    assert heard == ["mine" if has_queue else None, ("forget", "mine")]
-    with pytest.raises(TuneError, match="add nodes to the cluster" if has_queue else "MINITUNE_NUM_CPUS"):
-        OrderedExecutor(ordered.inner, 4).check_room(ONE_CPU)
-
-
 def test_it_warns_once_where_the_machine_allows_less_than_the_window(caplog):
     ordered = Ordered(window=2, CPU=2)
     assert ordered.executor.can_start(ONE_CPU)
@@ -169,14 +152,6 @@ def test_it_warns_once_where_the_machine_allows_less_than_the_window(caplog):
     assert len(caplog.messages) == 1
     assert "with 1 trials running there is no room for one more, although max_concurrent_trials=2" in caplog.text
     assert "the same only where the totals are {CPU: 2}" in caplog.text
-    ordered.executor.shutdown()
-
-
-def test_a_full_window_is_no_news(caplog):
-    ordered = Ordered(window=1, CPU=1)
-    ordered.start("a")
-    assert not ordered.executor.can_start(ONE_CPU)
-    assert caplog.messages == []
     ordered.executor.shutdown()
 
 
@@ -210,10 +185,3 @@ def test_what_can_never_start_is_refused():
     for ask in (ordered.executor.check_room, ordered.executor.can_start):
         with pytest.raises(TuneError, match="can never be met"):
             ask(Resources([{"CPU": 4}]))
-
-
-def test_a_shutdown_frees_everything(ordered):
-    ordered.start("a")
-    ordered.executor.shutdown()
-    assert ordered.executor.resources()[1] == {"CPU": 3.0}
-    assert ordered.executor.wait(0) == []

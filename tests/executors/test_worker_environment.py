@@ -5,42 +5,29 @@ import pytest
 from minitune.executors.ledger import Ledger
 from minitune.resources import Resources
 
-
-def env_of(request, environ, gpus=("2", "3")):
-    return Ledger({"CPU": 8}, gpus, environ=environ).acquire("holder", request).env
-
-
-@pytest.mark.parametrize(("cpus", "threads"), [(0, "1"), (0.5, "1"), (1, "1"), (2.9, "2"), (4, "4")])
-def test_threads_follow_the_cpus(cpus, threads):
-    assert env_of(Resources.of({"cpu": cpus}), {}) == {"OMP_NUM_THREADS": threads}
+ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+THREADS = {"OMP_NUM_THREADS": "1"}
 
 
-def test_the_user_setting_wins():
-    assert env_of(Resources.of({"cpu": 4}), {"OMP_NUM_THREADS": "7"}) == {}
-    assert env_of(Resources.of({"cpu": 4}), {"OMP_NUM_THREADS": ""}) == {"OMP_NUM_THREADS": "4"}
-
-
-def test_a_trial_with_gpus_sees_its_own():
-    env = env_of(Resources.of({"cpu": 1, "gpu": 1}), {"CUDA_VISIBLE_DEVICES": "2,3"})
-    assert env["CUDA_VISIBLE_DEVICES"] == "2"
-    assert env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    assert env_of(Resources.of({"gpu": 0.5}), {})["CUDA_VISIBLE_DEVICES"] == "2"
-    assert env_of(Resources.of({"gpu": 2}), {})["CUDA_VISIBLE_DEVICES"] == "2,3"
-
-
-def test_a_chosen_device_order_stays():
-    assert "CUDA_DEVICE_ORDER" not in env_of(Resources.of({"gpu": 1}), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"})
-
-
-def test_without_gpus_visible_devices_stay():
-    assert "CUDA_VISIBLE_DEVICES" not in env_of(Resources.of({"cpu": 1}), {"CUDA_VISIBLE_DEVICES": "2,3"})
-
-
-@pytest.mark.parametrize("name", ["MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"])
-def test_setting_devices_can_be_turned_off(name):
-    request = Resources.of({"gpu": 1})
-    assert env_of(request, {name: "1"}) == {"OMP_NUM_THREADS": "1"}
-    assert env_of(request, {name: "0"})["CUDA_VISIBLE_DEVICES"] == "2"
+@pytest.mark.parametrize(
+    ("request_", "environ", "env"),
+    [
+        ({"cpu": 0}, {}, THREADS),
+        ({"cpu": 0.5}, {}, THREADS),
+        ({"cpu": 2.9}, {}, {"OMP_NUM_THREADS": "2"}),
+        ({"cpu": 4}, {"OMP_NUM_THREADS": ""}, {"OMP_NUM_THREADS": "4"}),
+        ({"cpu": 4}, {"OMP_NUM_THREADS": "7"}, {}),
+        ({"cpu": 1}, {"CUDA_VISIBLE_DEVICES": "2,3"}, THREADS),
+        ({"gpu": 1}, {"CUDA_VISIBLE_DEVICES": "2,3"}, {**THREADS, **ORDER, "CUDA_VISIBLE_DEVICES": "2"}),
+        ({"gpu": 0.5}, {}, {**THREADS, **ORDER, "CUDA_VISIBLE_DEVICES": "2"}),
+        ({"gpu": 2}, {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, {**THREADS, "CUDA_VISIBLE_DEVICES": "2,3"}),
+        ({"gpu": 1}, {"MINITUNE_NOSET_CUDA_VISIBLE_DEVICES": "1"}, THREADS),
+        ({"gpu": 1}, {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}, THREADS),
+    ],
+    ids=str,
+)
+def test_a_trial_has_its_devices_and_as_many_threads_as_cpus_unless_the_user_sets_them(request_, environ, env):
+    assert Ledger({"CPU": 8}, ["2", "3"], environ=environ).acquire("holder", Resources.of(request_)).env == env
 
 
 def test_each_bundle_has_an_environment_for_its_child():

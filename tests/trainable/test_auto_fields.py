@@ -1,7 +1,6 @@
 """The automatic keys of results: counts, times, and what the user may set."""
 
 import os
-import time
 
 import pytest
 from kit import pull
@@ -110,38 +109,8 @@ def test_a_report_that_does_not_count_leaves_the_counters_as_they_were(driver):
     assert (heard.fields.timesteps_total, heard.fields.iterations_since_restore) == (10, 2)
 
 
-def test_the_date_of_a_result_is_that_of_its_timestamp(driver):
-    virtual = clock.VirtualClock(1_000_000.0)
-
-    def fn(config):
-        for _ in range(3):
-            virtual.sleep(0.6)
-            report({"loss": 1})
-
-    with clock.use(virtual):
-        actor = driver.start(fn)
-        seen = [pull(actor).metrics for _ in range(3)]
-    expected = [1_000_000, 1_000_001, 1_000_001]
-    assert [one["timestamp"] for one in seen] == expected
-    shown = [time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(at_s)) for at_s in expected]
-    assert [one["date"] for one in seen] == shown
-
-
 def test_a_result_names_the_machine(driver, monkeypatch):
     metrics = pull(driver.start(lambda config: 1)).metrics
     assert (metrics["hostname"], metrics["node_ip"]) == (os.uname().nodename, "127.0.0.1")
     monkeypatch.setenv(NODE_IP_VARIABLE, "10.0.0.7")
     assert pull(driver.start(lambda config: 1, name="t_1")).metrics["node_ip"] == "10.0.0.7"
-
-
-def test_the_time_before_a_function_begins_does_not_count(driver):
-    virtual = clock.VirtualClock(1_000_000.0)
-
-    def fn(config):
-        virtual.sleep(2.0)
-        report({"loss": 1})
-
-    with clock.use(virtual):
-        actor = driver.start(fn)
-        virtual.sleep(100.0)
-        assert pull(actor).metrics["time_total_s"] == 2.0

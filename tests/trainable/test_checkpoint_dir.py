@@ -79,15 +79,6 @@ def test_the_directory_is_on_the_file_system_of_the_run(tmp_path, monkeypatch):
     assert inode_in(result.checkpoint) == result.metrics["inode"]
 
 
-def test_the_users_own_directory_is_copied(tmp_path):
-    def train(config):
-        tune.report({"inode": fill(str(tmp_path))}, checkpoint=Checkpoint(tmp_path))
-
-    [result] = fit(train, executor="inline")
-    assert inode_in(result.checkpoint) != result.metrics["inode"]
-    assert Path(tmp_path, "weights").exists()
-
-
 def test_a_checkpoint_stays_when_its_report_stops_the_trial_or_the_block_fails_afterwards():
     def train(config):
         start = tune.get_checkpoint()

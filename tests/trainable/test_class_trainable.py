@@ -15,7 +15,7 @@ from minitune.base import clock
 from minitune.checkpoint import Checkpoint, matches
 from minitune.resources import Resources
 from minitune.result import Report
-from minitune.trainable import Trainable, TrainingResult, get_checkpoint, report
+from minitune.trainable import Trainable, get_checkpoint, report
 from minitune.trainable.context import get_context
 
 
@@ -157,14 +157,6 @@ def test_the_time_between_two_steps_does_not_count():
     assert (result["time_this_iter_s"], result["time_total_s"]) == (2.0, 4.0)
 
 
-def test_the_result_that_is_given_with_a_checkpoint_counts():
-    saved = Counter().save()
-    counter = Counter()
-    counter.restore(TrainingResult(saved.checkpoint, {"training_iteration": 7, "time_total_s": 3.0}))
-    assert (counter.iteration, counter.get_state()["time_total"]) == (7, 3.0)
-    assert counter.get_state()["last_result"] == {"training_iteration": 7, "time_total_s": 3.0}
-
-
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
@@ -181,17 +173,6 @@ def test_wrong_use_is_refused(call, error, text):
         call()
 
 
-def test_reset_takes_another_config():
-    counter = Counter(config={"start": 1})
-    counter.train()
-    assert counter.reset({"start": 9}) is True
-    assert counter.config == {"start": 9}
-    assert counter.train()["count"] == 10
-    assert counter.iteration == 1
-    assert counter.reset({"resettable": False}) is False
-    assert Plain().reset({}) is False
-
-
 def test_log_result_sees_each_result():
     seen = []
     log_result = {"log_result": lambda self, result: seen.append((result["x"], result["training_iteration"]))}
@@ -199,19 +180,6 @@ def test_log_result_sees_each_result():
     trainable.train()
     trainable.train()
     assert seen == [(1, 1), (1, 2)]
-
-
-def test_the_automatic_keys_have_a_fixed_order():
-    keys = list(Counter(config={}).train())
-    start = keys.index("done")
-    assert keys[start : start + 6] == [
-        "done",
-        "training_iteration",
-        "trial_id",
-        "date",
-        "timestamp",
-        "time_this_iter_s",
-    ]
 
 
 @pytest.mark.parametrize("value", [(1, 2), 0])
@@ -277,15 +245,6 @@ def test_a_class_may_have_a_constructor_of_the_users(driver, kind):
 # -- as a trial --------------------------------------------------------------------------------------------------------
 
 
-def test_each_pull_is_a_step(driver):
-    actor = driver.start(Counter, {"start": 1, "limit": 3})
-    one, two = pull(actor), pull(actor)
-    assert (one.metrics["count"], one.done, one.checkpoint) == (2, False, None)
-    assert (two.metrics["count"], two.done) == (3, True)
-    assert "config" not in one.metrics
-    assert two.metrics["training_iteration"] == 2
-
-
 def test_the_trial_is_known_inside(driver):
     class Knowing(Trainable):
         def setup(self, config):
@@ -324,13 +283,6 @@ def test_a_trial_is_saved_and_restored(driver, kind):
     metrics = pull(other).metrics
     assert (metrics["count"], metrics["training_iteration"], metrics["iterations_since_restore"]) == (4, 4, 1)
     assert metrics["time_total_s"] > last["time_total_s"]
-
-
-def test_a_failed_save_leaves_nothing(driver):
-    actor = driver.start(filing("elsewhere"))
-    with pytest.raises(ValueError, match="elsewhere"):
-        settle(actor.save())
-    assert os.listdir(driver.directory / "t_00000") == []
 
 
 @pytest.mark.parametrize(

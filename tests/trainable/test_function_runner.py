@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -50,20 +49,6 @@ def test_report_blocks_until_the_driver_pulls_again(driver):
     assert steps == ["before 0", "after 0", "before 1"]
     assert pull(actor) == Report(None, None, True)
     assert steps[-1] == "after 1"
-
-
-def test_train_does_not_block_while_the_function_works(driver):
-    go = threading.Event()
-
-    def fn(config):
-        go.wait(BOUND_S)
-        report({"x": 1})
-
-    future = driver.start(fn).train()
-    assert isinstance(future, Future)
-    assert not future.done()
-    go.set()
-    assert future.result(BOUND_S).metrics["x"] == 1
 
 
 def test_metrics_can_be_changed_after_report_has_returned(driver):
@@ -114,10 +99,6 @@ def test_a_returned_value_comes_after_the_reports(driver):
         return 2.0
 
     assert values_of(driver.start(fn), "_metric") == [1.0, 2.0]
-
-
-def test_none_is_no_report(driver):
-    assert reports_of(driver.start(lambda config: None)) == [Report(None, None, True)]
 
 
 @pytest.mark.parametrize("value", ["text", [1, 2], object()])

@@ -21,19 +21,6 @@ SCRIPTS = Path(__file__).with_name("scripts")
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
-def test_each_report_of_a_function_says_which_checkpoint_came_with_it(driver, tmp_path):
-    (tmp_path / "source").mkdir()
-
-    def fn(config):
-        report({"i": 0})
-        report({"i": 1}, checkpoint=Checkpoint(tmp_path / "source"))
-
-    actor = driver.start(fn)
-    seen = [pull(actor).metrics for _ in range(2)]
-    assert [one["checkpoint_dir_name"] for one in seen] == [None, "checkpoint_000000"]
-    assert ["should_checkpoint" in one for one in seen] == [False, True]
-
-
 def test_the_source_of_a_checkpoint_may_go_or_change(driver):
     contents = []
 

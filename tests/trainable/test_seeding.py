@@ -1,8 +1,6 @@
 """The global random generators of a trial's process follow from the trial's seed."""
 
 import random
-import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -126,15 +124,6 @@ def test_retry_has_another_seed_that_is_the_same_in_each_run(executor, tmp_path)
     one = run(1)
     assert len(set(one)) == 4
     assert run(2) == one
-
-
-def test_a_library_that_another_thread_imports_just_now_is_left_alone(monkeypatch):
-    def trains(config):
-        return {"r": random.random()}
-
-    monkeypatch.setitem(sys.modules, "numpy.random", types.ModuleType("numpy.random"))
-
-    assert fit(trains, {}, seed=1)[0].error is None
 
 
 def test_libraries_are_seeded_where_they_are_loaded(script):

@@ -75,28 +75,6 @@ def test_a_keyboard_interrupt_in_report_is_a_loss_like_one_in_user_code(hurried,
     assert grid.errors
 
 
-def _without_isinstance(config):
-    import builtins
-    import sys
-
-    def broken(*args, known=isinstance):
-        if sys._getframe(1).f_globals["__name__"].startswith("minitune.actor"):  # the rest is a mistake of the trial
-            raise RuntimeError("isinstance() is gone")
-        return known(*args)
-
-    report({"x": 1})
-    builtins.isinstance = broken
-    report({"x": 2})
-
-
-def test_a_trial_that_breaks_the_signal_handling_ends_its_worker():
-    seen, grid = _fit(_without_isinstance)
-    assert seen == [1, 2]
-    assert isinstance(grid[0].error, WorkerDiedError)
-    assert "the trial has replaced a function that minitune needs" in str(grid[0].error)
-    assert "isinstance() is gone" in str(grid[0].error)
-
-
 def _reports_in_handler(config):
     errors = []
 

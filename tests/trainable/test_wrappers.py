@@ -110,10 +110,6 @@ def test_a_subclass_of_a_bound_class_keeps_its_values():
     assert with_parameters(Sub, extra=5)(config={}).train()["sum"] == 9
 
 
-def test_with_parameters_needs_no_values():
-    assert with_parameters(lambda config: 1)({}) == 1
-
-
 def test_a_trainable_has_a_name_for_its_trials():
     class Named:
         _name = "mine"
