@@ -101,14 +101,6 @@ def test_result_json_has_one_line_per_report_in_the_order_of_the_keys(trial):
     )
 
 
-def test_a_line_is_in_the_file_before_the_next_report(trial):
-    logger = JsonLoggerCallback()
-    start(logger, trial)
-    log(logger, trial, {"loss": 1})
-    assert lines(trial) == [{"loss": 1}]
-    end(logger, trial)
-
-
 def test_json_holds_any_report(trial):
     cycle = []
     cycle.append(cycle)
@@ -147,12 +139,6 @@ def test_json_holds_any_report(trial):
     for (value, fits), line in zip(reports, written, strict=True):
         assert line["after"] == 1
         assert fits(line["value"]), (type(value), line["value"])
-
-
-def test_a_retry_and_a_new_driver_append(trial):
-    for logger in (first := JsonLoggerCallback(), first, JsonLoggerCallback()):
-        write(logger, trial, {"loss": 1})
-    assert len(lines(trial)) == 3
 
 
 def test_a_logger_goes_on_after_the_end_of_a_run(trial):
@@ -237,22 +223,6 @@ def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(config, is_exac
         else pickle.loads(pickled.read_bytes())
     )
     assert repr(read) == repr(dict(sorted(config.items())))
-
-
-@pytest.mark.parametrize("left", [b"", b'{"lr'])
-def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(trial, left):
-    trial.config = {"x": (1, 2), "y": 3}
-    trial.init_local_path()
-    paths = [Path(trial.local_path, name) for name in ("params.json", "params.pkl")]
-    for path in paths:
-        path.write_bytes(left)
-        path.chmod(0o666)
-
-    write(JsonLoggerCallback(), trial)
-
-    assert json.loads(paths[0].read_text()) == {"x": [1, 2], "y": 3}
-    assert pickle.loads(paths[1].read_bytes()) == {"x": (1, 2), "y": 3}
-    assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # even if others could write the old file
 
 
 def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial):
@@ -451,20 +421,6 @@ def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(ma
         log(logger, trial, {"loss": 2})
         assert [record.message.count(f"{name} could not be written (Operation") for record in caplog.records] == [1]
     end(logger, trial)
-
-
-def test_a_file_that_cannot_be_opened_is_warned_about_once(trial, caplog):
-    for make, name in ((JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")):
-        Path(trial.local_path, name).mkdir(parents=True)
-        logger = make()
-        start(logger, trial)
-        told_at_start = [name in message for message in caplog.messages]
-        for loss in (1, 2):
-            log(logger, trial, {"loss": loss})
-        end(logger, trial)
-        assert sum(name in message for message in caplog.messages) == 1, caplog.messages
-        assert any(told_at_start) == (make is JsonLoggerCallback), "a table is opened at the first result"
-        caplog.clear()
 
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])

@@ -165,19 +165,6 @@ def test_hyperparameters_that_are_refused_are_logged(module, tmp_path, caplog):
     assert Writer.made[0].is_closed
 
 
-@pytest.mark.parametrize(("params", "result"), [({}, {"loss": 1}), ({"x": 1}, None), ({"x": 1}, {"text": "a"})])
-def test_without_parameters_or_numbers_there_are_no_hyperparameters(module, tmp_path, params, result):
-    logger = module.TBXLoggerCallback()
-    trial = trial_in(tmp_path, **params)
-    logger.log_trial_start(trial)
-    if result is not None:
-        logger.log_trial_result(1, trial, result)
-    logger.log_trial_end(trial)
-    (writer,) = Writer.made
-    assert (writer.hparams, writer.is_closed) == ([], True)
-    logger.log_trial_end(trial)  # a second end says nothing
-
-
 def test_each_attempt_has_a_file_of_its_own_in_their_order(module, tmp_path):
     logger = module.TBXLoggerCallback()
     trial = trial_in(tmp_path, x=1)
