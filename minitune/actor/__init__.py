@@ -9,8 +9,7 @@ Workers start from here, so this imports nothing. See `docs/processes.md`.
     worker                Worker, in its own process
     surroundings          what a worker sets for user code, and restores
     messages, channel     what driver and worker say, and how it is carried
-    sockets               sockets without the user's default timeout
-    loop                  the driver's loop: descriptors, timers, other threads
+    loop                  the driver's loop: descriptors, timers, other threads; pairs of sockets
     launcher              what both launchers share
     zygote_launcher       forked workers
     zygote_process        a zygote, for the driver

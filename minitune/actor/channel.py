@@ -13,13 +13,12 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
-from minitune.actor.loop import READ, WRITE, Loop
+from minitune.actor.loop import READ, WRITE, Loop, Socket, socket_pair
 from minitune.actor.messages import (
     FrameReader,
     Message,
     ProtocolError,
 )
-from minitune.actor.sockets import Socket, socket_pair
 
 CHUNK_BYTES = 64 * 1024  # from 128 KiB on, each read maps its buffer: `benchmarks/FINDINGS.md`, *chunks*
 # Makes a write to a dead worker raise an error instead of SIGPIPE, which would kill a driver whose user has restored

@@ -27,10 +27,9 @@ from minitune.actor.launcher import (
     interpreter_command,
     worker_environment,
 )
-from minitune.actor.loop import Loop
+from minitune.actor.loop import Loop, Socket
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep, marker_of
-from minitune.actor.sockets import Socket
 from minitune.base import processes
 from minitune.base.disk import has_too_many_open
 from minitune.base.process_limits import with_limits

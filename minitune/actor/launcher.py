@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from minitune.actor.loop import Socket
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
-from minitune.actor.sockets import Socket
 from minitune.base.settings import setting
 
 

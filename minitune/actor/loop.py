@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import heapq
 import itertools
 import math
@@ -11,10 +12,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from minitune.actor.sockets import socket_pair
-
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
+
+Socket = _socket.socket
+"""The C class behind `socket.socket`, which libraries for proxies replace."""
+
+
+def socket_pair(kind: int = _socket.SOCK_STREAM) -> tuple[Socket, Socket]:
+    """Two connected sockets of a kind, which block, whatever `socket.setdefaulttimeout` says, and which a new program
+    does not inherit.
+    """
+    one, other = _socket.socketpair(_socket.AF_UNIX, kind)
+    if _socket.getdefaulttimeout() is not None:  # usually there is none
+        one.setblocking(True)
+        other.setblocking(True)
+    return one, other
 
 
 class Timer:

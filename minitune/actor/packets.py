@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from minitune.actor.sockets import Socket
+from minitune.actor.loop import Socket
 
 Packet = tuple[Any, ...]
 # The longest packet. Not measured: a larger one may not fit the socket, a smaller one cuts long tracebacks.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from minitune.actor.channel import Channel, ChannelClosedError
 from minitune.actor.launcher import End, Launcher
-from minitune.actor.loop import READ, Loop, TimeLimit
+from minitune.actor.loop import READ, Loop, Socket, TimeLimit
 from minitune.actor.messages import (
     EOF_S,
     KILL_CONFIRM_S,
@@ -24,7 +24,6 @@ from minitune.actor.messages import (
     Workplace,
 )
 from minitune.actor.process_tree import MemoryKills
-from minitune.actor.sockets import Socket
 from minitune.base import files, processes
 from minitune.base.lines import shown_lines
 from minitune.base.text import name_of_signal

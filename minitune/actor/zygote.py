@@ -33,6 +33,7 @@ if sys.platform != "linux":
 
 from minitune.actor import process_tree, worker
 from minitune.actor.channel import WorkerEnd
+from minitune.actor.loop import Socket
 from minitune.actor.messages import (
     CLOSE_S,
     DRIVER_CHECK_S,
@@ -44,7 +45,6 @@ from minitune.actor.messages import (
     THREAD_CAPS,
 )
 from minitune.actor.packets import PACKET_BYTES, Outbox, receive_packet
-from minitune.actor.sockets import Socket
 from minitune.actor.surroundings import (
     arm_stack_dump,
     fork_by_default,

@@ -27,7 +27,7 @@ if sys.platform != "linux":
 from minitune.actor import process_tree
 from minitune.actor.channel import Ends, worker_sockets
 from minitune.actor.launcher import End, Launcher, OnEnd
-from minitune.actor.loop import READ, WRITE, Loop, TimeLimit
+from minitune.actor.loop import READ, WRITE, Loop, Socket, TimeLimit
 from minitune.actor.messages import (
     CLOSE_S,
     FORBIDDEN_EXIT,
@@ -36,7 +36,6 @@ from minitune.actor.messages import (
 )
 from minitune.actor.packets import Packet, receive_packet
 from minitune.actor.process_tree import Sweep, marker_of
-from minitune.actor.sockets import Socket
 from minitune.actor.zygote_process import ZygoteProcess
 from minitune.base.disk import has_too_many_open
 from minitune.base.process_limits import with_limits

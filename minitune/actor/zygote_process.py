@@ -17,9 +17,9 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor.launcher import interpreter_command, worker_environment
+from minitune.actor.loop import socket_pair
 from minitune.actor.messages import CLOSE_S
 from minitune.actor.packets import Outbox
-from minitune.actor.sockets import socket_pair
 from minitune.base.forks import Origin
 from minitune.base.script import script_here
 

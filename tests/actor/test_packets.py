@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from minitune.actor.sockets import socket_pair
+from minitune.actor.loop import socket_pair
 
 if sys.platform != "linux":
     pytest.skip("only Linux has zygotes", allow_module_level=True)
