@@ -29,8 +29,6 @@ ITERATIONS_SINCE_RESTORE = "iterations_since_restore"
 TIMESTEPS_THIS_ITER = "timesteps_this_iter"
 TIMESTEPS_TOTAL = "timesteps_total"
 TIMESTEPS_SINCE_RESTORE = "timesteps_since_restore"
-EPISODES_THIS_ITER = "episodes_this_iter"
-EPISODES_TOTAL = "episodes_total"
 EXPERIMENT_TAG = "experiment_tag"
 TRIAL_INFO = "trial_info"
 EPISODE_REWARD_MEAN = "episode_reward_mean"
@@ -48,7 +46,6 @@ AUTO_RESULT_KEYS = (
     SHOULD_CHECKPOINT,
     DONE,
     TIMESTEPS_TOTAL,
-    EPISODES_TOTAL,
     TRAINING_ITERATION,
     TRIAL_ID,
     DATE,

@@ -14,7 +14,7 @@ from minitune.record.story import Effect, Story
 from minitune.result import AUTO_RESULT_KEYS, TIME_THIS_ITER_S, TRAINING_ITERATION
 
 # The keys of a result that depend on the run and are not a part of the learning curve.
-_RUN_KEYS = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
+_RUN_KEYS = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total"}
 
 Curve = list[tuple[dict[str, Any], float]]
 """(metrics, seconds) for each result."""

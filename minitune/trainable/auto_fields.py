@@ -16,8 +16,6 @@ from minitune.result import (
     CONFIG,
     DATE,
     DONE,
-    EPISODES_THIS_ITER,
-    EPISODES_TOTAL,
     HOSTNAME,
     ITERATIONS_SINCE_RESTORE,
     NODE_IP,
@@ -43,8 +41,8 @@ NODE_IP_DEFAULT = "127.0.0.1"
 class AutoFields:
     """Counts the iterations and the time of one trainable, and adds the automatic keys to its results.
 
-    The user's own `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`, `timesteps_total`
-    and `episodes_total` stay; all other automatic keys replace the user's values.
+    The user's own `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s` and
+    `timesteps_total` stay; all other automatic keys replace the user's values.
 
     Args:
         trial_id: For every result.
@@ -62,7 +60,6 @@ class AutoFields:
         self._pid = os.getpid()
         self._node_ip = os.environ.get(NODE_IP_VARIABLE, NODE_IP_DEFAULT)
         self.timesteps_total: Any = None
-        self.episodes_total: Any = None
         self.timesteps_since_restore: Any = 0
         self._date_of: tuple[int, str] = (-1, "")
         self.restore({})
@@ -72,7 +69,6 @@ class AutoFields:
         self.iteration = int(finite_number(metrics.get(TRAINING_ITERATION)) or 0)
         self.time_total_s = float(finite_number(metrics.get(TIME_TOTAL_S)) or 0.0)
         self.timesteps_total = finite_number(metrics.get(TIMESTEPS_TOTAL))
-        self.episodes_total = finite_number(metrics.get(EPISODES_TOTAL))
         self.iterations_since_restore = 0
         self.time_since_restore_s = 0.0
         self.timesteps_since_restore = 0
@@ -131,22 +127,15 @@ class AutoFields:
         return result
 
     def _count(self, result: dict[str, Any]) -> None:
-        """Add the user's increments to the totals, unless only a total is reported."""
+        """Add the user's steps to the total, unless only a total is reported."""
         steps = None
         if TIMESTEPS_THIS_ITER in result:
             steps = finite_number(result[TIMESTEPS_THIS_ITER])
-        episodes = None
-        if EPISODES_THIS_ITER in result:
-            episodes = finite_number(result[EPISODES_THIS_ITER])
         if steps is not None:
             self.timesteps_total = (self.timesteps_total or 0) + steps
             self.timesteps_since_restore += steps
-        if episodes is not None:
-            self.episodes_total = (self.episodes_total or 0) + episodes
         if self.timesteps_total is not None:
             result.setdefault(TIMESTEPS_TOTAL, self.timesteps_total)
-        if self.episodes_total is not None:
-            result.setdefault(EPISODES_TOTAL, self.episodes_total)
 
     def _date(self, time_s: int) -> str:
         if self._date_of[0] != time_s:

@@ -15,11 +15,11 @@ from typing import Any
 
 from minitune.base.numbers import as_number
 from minitune.base.text import plain_numbers
-from minitune.result import AUTO_RESULT_KEYS, EPISODES_THIS_ITER, TIMESTEPS_THIS_ITER
+from minitune.result import AUTO_RESULT_KEYS, TIMESTEPS_THIS_ITER
 
 MARK = "\x1e"
 """The record separator of ASCII, before a report of `print_report`."""
-RESERVED = frozenset((*AUTO_RESULT_KEYS, TIMESTEPS_THIS_ITER, EPISODES_THIS_ITER))
+RESERVED = frozenset((*AUTO_RESULT_KEYS, TIMESTEPS_THIS_ITER))
 """Keys of a result with a meaning of their own."""
 _PAIRS = re.compile(r"report((?:\s+[^\s=]+=\S.*)+)")
 

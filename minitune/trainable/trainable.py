@@ -303,17 +303,6 @@ class Trainable:
         """The configuration."""
         return self.config
 
-    def get_state(self) -> dict[str, Any]:
-        """A dict with iteration, totals and the last result."""
-        fields = self._tune_fields
-        return {
-            "iteration": fields.iteration,
-            "timesteps_total": fields.timesteps_total,
-            "time_total": fields.time_total_s,
-            "episodes_total": fields.episodes_total,
-            "last_result": self._tune_last_result,
-        }
-
 
 # -- construction for a trial ------------------------------------------------------------------------------------------
 class _Building(threading.local):

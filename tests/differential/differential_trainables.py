@@ -83,7 +83,7 @@ ODD_VALUES = [
     ValueError("as a value", 3),
 ]
 KEYS = ["odd", "nested", "a/b", "", "ä", 7, (1, 2), None, "training_iteration", "timesteps_this_iter"]
-KEYS += ["episodes_this_iter", "timesteps_total", "time_this_iter_s", "timestamp", "trial_id", "config", "pid", "done"]
+KEYS += ["timesteps_total", "time_this_iter_s", "timestamp", "trial_id", "config", "pid", "done"]
 KEYS += ["should_checkpoint", "experiment_tag", "checkpoint_dir_name"]
 
 # -- how user code may fail --------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ DIFFERENCES = {
     "tune.Trainable.export_model": "old, and without a use in scripts",
     "tune.Trainable.get_auto_filled_metrics": "each result has these keys",
     "tune.Trainable.get_current_ip_pid": "part of Ray's engine",
+    "tune.Trainable.get_state": "its result has these keys",
     "tune.Trainable.is_actor": "there are no actors",
     "tune.Trainable.reset": "users do not call it with a storage",
     "tune.Trainable.resource_help": "old, and without a use in scripts",

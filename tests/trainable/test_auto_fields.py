@@ -47,8 +47,8 @@ def test_the_users_own_values_win_where_they_may(driver):
 
 def test_increments_are_summed_up(driver):
     def fn(config):
-        report({"timesteps_this_iter": 5, "episodes_this_iter": 1})
-        report({"timesteps_this_iter": 6, "episodes_this_iter": 2})
+        report({"timesteps_this_iter": 5})
+        report({"timesteps_this_iter": 6})
         report({})
 
     actor = driver.start(fn)
@@ -56,18 +56,16 @@ def test_increments_are_summed_up(driver):
     seen = [pull(actor).metrics for _ in range(3)]
     assert [one["timesteps_total"] for one in seen] == [105, 111, 111]
     assert [one["timesteps_since_restore"] for one in seen] == [5, 11, 11]
-    assert [one["episodes_total"] for one in seen] == [1, 3, 3]
 
 
 def test_totals_of_the_users_own_are_not_summed_up(driver):
     def fn(config):
-        report({"timesteps_total": 50, "episodes_total": 7})
+        report({"timesteps_total": 50})
         report({"timesteps_total": 60, "timesteps_this_iter": 4})
         report({})
 
     seen = [pull(actor).metrics for actor in [driver.start(fn)] * 3]
     assert [one.get("timesteps_total") for one in seen] == [50, 60, 4]
-    assert [one.get("episodes_total") for one in seen] == [7, None, None]
     assert [one.get("timesteps_since_restore") for one in seen] == [None, 4, 4]
 
 
