@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitune.base.calls import explains_calls
-from minitune.base.checks import is_real, is_whole, shown
+from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.base.numbers import mean_of
 from minitune.error import InvalidArgumentError
 from minitune.schedulers.pbt import PopulationBasedTraining
 from minitune.schedulers.population import Changes, Member, look_up
-from minitune.space.domains import Domain, Float, Integer
+from minitune.space.domains import Float, Integer, uniform
 from minitune.space.parameters import Axis
 from minitune.space.tree import copy_tree
 
@@ -260,16 +260,7 @@ def _domains(bounds: Any, where: str) -> dict[str, Any]:
             domains[name] = bound
             continue
         good = isinstance(bound, (list, tuple)) and len(bound) == 2
-        if not good or not all(is_real(end) and math.isfinite(end) for end in bound):
-            if isinstance(bound, Domain):
-                kind = "a domain without bounds, or not of numbers"
-            else:
-                kind = shown(bound)
-            raise ValueError(
-                f"{which} must be two numbers [low, high], or a domain such as tune.loguniform(1e-4, 1e-1), but got "
-                f"{kind}"
-            )
-        if bound[0] > bound[1]:
-            raise ValueError(f"expected low <= high for {which}, but got {shown(bound)}")
-        domains[name] = Float(*bound).uniform()
+        good = good and all(is_real(end) and math.isfinite(end) for end in bound) and bound[0] <= bound[1]
+        require(good, f"{which}: two numbers [low, high], or a domain with bounds, such as tune.uniform(0, 1)", bound)
+        domains[name] = uniform(*bound)
     return domains

@@ -15,8 +15,8 @@ from typing import Any
 
 from minitune.search.parzen import Kernels, KernelSpace, Point
 from minitune.search.ranking import Observation
-from minitune.space.domains import Categorical, Float, Integer
-from minitune.space.parameters import Axis, Parameter, Searchable
+from minitune.space.domains import Categorical
+from minitune.space.parameters import Axis, Parameter
 
 Parent = tuple[str, int] | None
 """The category below which a group of parameters exists: the choice and the index. None: the group always exists."""
@@ -36,13 +36,13 @@ class Group:
         self._axes: dict[str, Axis] = {}
         self._sizes: dict[str, int] = {}
         for name, domain in self.domains.items():
-            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+            if isinstance(domain, Categorical):
                 if len(domain) > 1:
                     self._sizes[name] = len(domain)
                 else:
                     self.single[name] = 0
             else:
-                axis = Axis(numbers_of(domain))
+                axis = Axis(domain)
                 if axis.count == 1:
                     self.single[name] = axis.decode(0.5)
                 else:
@@ -78,7 +78,7 @@ class Group:
             if name in self._sizes:
                 is_valid = 0 <= value < self._sizes[name]
             else:
-                is_valid = numbers_of(self.domains[name]).is_valid(value) and abs(value) < math.inf
+                is_valid = self.domains[name].is_valid(value) and abs(value) < math.inf
             if is_valid:
                 known.append(name)
         if not known or any(name in values and name not in known for name in existing):
@@ -125,10 +125,3 @@ class Group:
             values[name] = axis.decode(coordinate)
         values.update(zip(self._sizes, self.kernel_space.categories(point.bits), strict=True))
         return values
-
-
-def numbers_of(domain: Searchable) -> Float | Integer:
-    """A domain of numbers; for a choice from a `range` that is too long to expand, its indices."""
-    if isinstance(domain, Categorical):
-        return Integer(0, len(domain)).uniform()
-    return domain

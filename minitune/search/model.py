@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from minitune.search.groups import Group, Parent, numbers_of
+from minitune.search.groups import Group, Parent
 from minitune.search.parzen import BadSide, GoodSide, Point, best_candidate, draw_by_ratio
 from minitune.search.ranking import Observation, Ranking
 from minitune.space.domains import Categorical
@@ -102,7 +102,7 @@ class Model:
             (parent, name): firsts
             for parent, group in self._groups.items()
             for name, domain in group.domains.items()
-            if isinstance(domain, Categorical) and not isinstance(domain.categories, range)
+            if isinstance(domain, Categorical)
             if (firsts := first_equals(domain.categories)) is not None
         }
         self.count = self._count_configurations(None)
@@ -267,14 +267,14 @@ class Model:
         """The number of configurations below a category; None if they cannot be counted."""
         total = 1
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
-            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+            if isinstance(domain, Categorical):
                 below = [self._count_configurations((name, index)) for index in self._different(parent, name, domain)]
                 if None in below:
                     count = None
                 else:
                     count = sum(each or 0 for each in below)
             else:
-                count = Axis(numbers_of(domain)).count
+                count = Axis(domain).count
             if count is None:
                 return None
             total *= count
@@ -288,14 +288,14 @@ class Model:
     def _every(self, parent: Parent) -> Iterator[dict[str, Any]]:
         columns: list[list[dict[str, Any]]] = []
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
-            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+            if isinstance(domain, Categorical):
                 column = [
                     {name: i, **below}
                     for i in self._different(parent, name, domain)
                     for below in self._every((name, i))
                 ]
             else:
-                column = [{name: value} for value in Axis(numbers_of(domain)).values()]
+                column = [{name: value} for value in Axis(domain).values()]
             columns.append(column)
         for row in product(*columns):
             yield {name: value for values in row for name, value in values.items()}

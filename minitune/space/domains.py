@@ -62,8 +62,8 @@ _Number = TypeVar("_Number", int, float)
 GRID_KEY = "grid_search"
 FARTHEST_SDS = 40.0
 """No normal draw is so many standard deviations away from the mean."""
-_LONGEST_LISTED_RANGE = 100_000
-"""A `range` with more values than this is not expanded, so that a grid over it needs no memory."""
+_LONGEST_RANGE = 100_000
+"""No choice or grid lists more values of a `range`."""
 
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
@@ -286,10 +286,13 @@ class Categorical(Domain):
                 f"categories must be a list of values, but got a dict, {shown(categories)}; list its keys or values, "
                 "or put it into a list"
             )
+        if isinstance(categories, range) and len(categories) > _LONGEST_RANGE:
+            raise ValueError(
+                f"a range must have at most {_LONGEST_RANGE:,} values, since all are listed, but got {categories}; use "
+                "randint(start, stop)"
+            )
         self.categories: Sequence[Any]
-        if isinstance(categories, range) and len(categories) > _LONGEST_LISTED_RANGE:
-            self.categories = categories
-        elif isinstance(categories, (set, frozenset)):
+        if isinstance(categories, (set, frozenset)):
             self.categories = sorted(categories, key=lambda value: (type(value).__name__, repr(value)))
         else:
             self.categories = list(categories)
@@ -312,8 +315,6 @@ class Categorical(Domain):
 
     def is_valid(self, value: Any) -> bool:
         """Whether `value` is a category, or a category in which the domains have been replaced by values."""
-        if isinstance(self.categories, range):  # without a walk: it may be huge
-            return value in self.categories
         return any(fits(category, value) for category in self.categories)
 
     @property

@@ -185,8 +185,7 @@ def _texts(tree: Any, path: Path) -> list[str]:
 def _all(space: Any, root: _Root) -> Iterator[Parameter]:
     for parameter in _direct(space, root):
         yield parameter
-        # A range that is too long to expand contains only numbers.
-        if isinstance(parameter.domain, Categorical) and not isinstance(parameter.domain.categories, range):
+        if isinstance(parameter.domain, Categorical):
             for index, category in enumerate(parameter.domain.categories):
                 yield from _all(category, _below(parameter, index))
 
@@ -226,10 +225,6 @@ def _read(
 
 def category_of(categories: Any, value: Any) -> int | None:
     """The index of the category that matches `value` best, as `values_of` says; None if none matches."""
-    if isinstance(categories, range):
-        if value in categories:
-            return categories.index(value)
-        return None
     # The strictest test first, over all categories: with [1, True] the value True must not become the first one.
     tests: tuple[Callable[[Any], bool], ...] = (
         lambda category: category is value,
@@ -340,8 +335,6 @@ def _size(space: Any) -> float:
             return math.prod(map(_size, space))
         return 1
     if isinstance(domain, Categorical) and (domain.is_grid() or is_searchable(domain)):
-        if isinstance(domain.categories, range):
-            return len(domain)
         # Equal categories give one configuration. Those with domains count as often as these have values.
         plain = set()
         size: float = 0

@@ -242,11 +242,10 @@ class _Plan:
         self._searched = topmost(searched + [path for path, _ in found])
         self._grids, self._others = _split(found)
         for path, domain in found:
-            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+            if isinstance(domain, Categorical):
                 _refuse_inner_grids(domain.categories, path)
         self.grid_size = _combinations(self._grids)
-        lists = [grid.categories for _, grid in self._grids if not isinstance(grid.categories, range)]
-        self.is_drawn = bool(self._others) or any(map(has_unresolved_values, lists))
+        self.is_drawn = bool(self._others) or any(has_unresolved_values(grid.categories) for _, grid in self._grids)
 
     def variant(self, index: int, rng: random.Random) -> Variant:
         """The variant of grid point `index`."""
@@ -331,7 +330,7 @@ def _refuse_inner_grids(categories: Iterable[Any], path: Path) -> None:
         for inner, domain in find_unresolved(category, path):
             if domain.is_grid():
                 raise _inner_grid(inner)
-            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+            if isinstance(domain, Categorical):
                 _refuse_inner_grids(domain.categories, inner)
 
 

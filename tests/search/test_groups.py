@@ -1,7 +1,6 @@
 """Groups of parameters: a group learns from an observation that has its parameters, each inside of the space."""
 
 import math
-import random
 
 import pytest
 
@@ -32,17 +31,6 @@ def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong):
     group = group_of(SPACE)
     group.add(Observation(0, {"x": 0.5, "z": 0.5, "k": 0, **wrong}))
     assert not group.kernels.points
-
-
-def test_a_category_of_a_long_range_is_a_number_from_zero():
-    group = group_of({"n": choice(range(200_000)), "k": choice(["only"]), "c": uniform(2, 2)})
-    for number, index in enumerate((0, 199_999, -1, 200_000)):
-        group.add(Observation(number, {"n": index, "k": 0, "c": 2.0}))
-    assert [group.decode(point)["n"] for point in group.kernels.points.values()] == [0, 199_999]
-    drawn = [group.draw_prior(random.Random(seed)) for seed in range(50)]
-    assert len({each["n"] for each in drawn}) > 40
-    assert all(0 <= each["n"] < 200_000 for each in drawn)
-    assert {(each["k"], each["c"]) for each in drawn} == {(0, 2.0)}
 
 
 BRANCHES = {"m": choice([{"a": uniform(0, 1)}, {"b": choice([{"c": uniform(0, 1)}, "plain"])}])}
