@@ -17,7 +17,7 @@ _WORDS = r"""_minitune_words() {
         run) echo --help --metric --mode --num-samples --search --scheduler --max-t --grace --time-budget --cpus \
             --gpus --concurrent --name --storage --timeout --retries --confirm --seed \
             --pattern --shell --dry-run --json ;;
-        ls) echo --help --sort --filter --columns --limit --json ;;
+        ls) echo --help --sort --filter --columns --json ;;
         show) echo --help --why --metric --mode --scope --json --config ;;
         best) echo --help --metric --mode --scope --json --config ;;
         report) echo --help --output --metric --mode ;;

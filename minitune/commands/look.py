@@ -19,7 +19,7 @@ from minitune.base.numbers import number_or_flag
 from minitune.base.table import Table
 from minitune.base.text import counted, echo_codes
 from minitune.commands import Commands, set_command
-from minitune.commands.selecting import RUN_HELP, NotFoundError, count_from, existing_run
+from minitune.commands.selecting import RUN_HELP, NotFoundError, existing_run
 from minitune.commands.telling import add_json, echo_prose, print_json, terminal_width
 from minitune.config import default_storage_path
 from minitune.record.layout import locate_run
@@ -64,19 +64,15 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN", help=f"{RUN_HELP}; or a directory of runs (default: the storage path)"
     )
-    parser.add_argument("--sort", metavar="A,B", help="sort by these columns instead; missing values come last")
+    parser.add_argument("--sort", metavar="A", help="sort by this column instead; missing values come last")
     parser.add_argument(
         "--filter",
         metavar="CONDITION",
-        action="append",
-        default=[],
-        help="show only rows for which this holds, such as 'loss < 0.5 and adam'; see `minitune help command-line`; "
-        "may be given several times",
+        help="show only rows for which this holds, such as 'loss < 0.5 and adam'; see `minitune help command-line`",
     )
     parser.add_argument(
         "--columns", metavar="A,B", help="show only these columns; x stands for config/x or a/x if there is no other x"
     )
-    parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
     add_json(parser)
     set_command(parser, ls, "minitune ls", 'minitune ls valley --filter "loss < 0.5" --columns trial,loss,lr')
 
@@ -202,18 +198,15 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Row]:
         argparse.ArgumentError: If a filter cannot be read.
     """
     rows = list(listing.rows)
-    for text in options.filter:
-        rows = list(filter(_condition_of(text, listing), rows))
-    names = []
+    if options.filter:
+        rows = list(filter(_condition_of(options.filter, listing), rows))
     if options.sort:
-        names = [listing.column(name) for name in options.sort.split(",")]
-    # Sorting by the last column first gives the order of all columns, because the sort is stable. NaN has no order: in
-    # the sort, it would leave the rest unsorted.
-    for name in reversed(names):
+        name = listing.column(options.sort)
+        # NaN has no order: in the sort, it would leave the rest unsorted.
         there = [row for row in rows if _is_there(row.get(name))]
         missing = [row for row in rows if not _is_there(row.get(name))]
         rows = [*sorted(there, key=lambda row: _rank(row[name])), *missing]
-    return rows[: options.limit]
+    return rows
 
 
 def _condition_of(text: str, listing: Listing) -> conditions.Test:
