@@ -1,9 +1,6 @@
 """What the system shows of processes: whether one lives, since when, its environment, and its children.
 
 On Linux, files below `/proc` show it, faster than psutil, which asks the other systems.
-
-A process is dead when its last thread has ended. On Linux, its main thread may end before: then it looks like a zombie,
-and shows no environment.
 """
 
 from __future__ import annotations
@@ -17,12 +14,9 @@ _READ_BYTES = 16 * 1024
 _ENDED = (b"Z", b"X")
 # Linux's `PF_EXITING`, one of the flags of a thread.
 _EXITING = 0x4
-# Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them.
-_EVERY_KIND = 0x40000000
 # Indices of the list that `stat` returns.
 _STATE = 0
 _FLAGS = 6
-_THREADS = 17
 _START = 19  # in ticks since the boot
 
 
@@ -46,9 +40,7 @@ def stat(pid: int) -> list[bytes] | None:
         fields = _fields(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields[_STATE] in _ENDED and int(fields[_THREADS]) <= 1:
-        return None
-    return fields
+    return None if fields[_STATE] in _ENDED else fields
 
 
 def _fields(path: str) -> list[bytes]:
@@ -91,17 +83,7 @@ def is_ending(pid: int) -> bool:
         fields = stat(pid)
     except OSError:
         return True
-    if fields is None:
-        return True
-    if not int(fields[_FLAGS]) & _EXITING:
-        return False
-    for thread in threads(pid):
-        try:
-            if not int(_fields(f"/proc/{pid}/task/{thread}/stat")[_FLAGS]) & _EXITING:
-                return False
-        except OSError:  # it has ended
-            continue
-    return True
+    return fields is None or bool(int(fields[_FLAGS]) & _EXITING)
 
 
 def threads(pid: int) -> list[str]:
@@ -115,32 +97,16 @@ def threads(pid: int) -> list[str]:
 def environment(pid: int) -> bytes:
     """Return the environment that a process shows to others; empty if it cannot be read."""
     if sys.platform.startswith("linux"):
-        shown = _environment_in(f"/proc/{pid}")
-        if not shown and _has_lost_main_thread(pid):
-            shown = next(filter(None, (_environment_in(f"/proc/{pid}/task/{one}") for one in threads(pid))), b"")
-        return shown
+        try:
+            return read(f"/proc/{pid}/environ")
+        except OSError:
+            return b""
     import psutil
 
     try:
         return "\0".join(f"{name}={value}" for name, value in psutil.Process(pid).environ().items()).encode()
     except (psutil.Error, OSError):
         return b""
-
-
-def _environment_in(directory: str) -> bytes:
-    try:
-        return read(f"{directory}/environ")
-    except OSError:
-        return b""
-
-
-def _has_lost_main_thread(pid: int) -> bool:
-    """Whether a process goes on although its main thread has ended."""
-    try:
-        fields = stat(pid)
-    except OSError:
-        return False
-    return fields is not None and fields[_STATE] in _ENDED
 
 
 def inode(pid: int) -> int:
@@ -178,7 +144,7 @@ def _is_childless() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _EVERY_KIND)
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return True
     return False

@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from pathlib import Path
 
 FOREVER_S = 3600
 
@@ -114,7 +112,6 @@ class Family:
         "shell background",
         "own session",
         "daemon",
-        "daemon without a main thread",
         "stopped",
         "ignores TERM",
     )
@@ -130,7 +127,6 @@ class Family:
         subprocess.run(["sh", "-c", f"sh -c '{note}' & "], check=True)
         self.children.append(subprocess.Popen(["sh", "-c", note], start_new_session=True))
         self._fork(self._become_daemon)
-        self._fork(self._lose_main_thread)
         self.children.append(subprocess.Popen(["sh", "-c", f"echo $$ >> {self.pid_file}; kill -STOP $$; sleep 9"]))
         self.children.append(subprocess.Popen(["sh", "-c", f"trap '' TERM; {note}"]))
         return len(self.KINDS)
@@ -158,18 +154,6 @@ class Family:
         os.setsid()
         if os.fork():
             os._exit(0)
-
-    def _lose_main_thread(self):
-        """Ends the main thread of a daemon. Another thread lives on."""
-        self._become_daemon()
-
-        def live_on():
-            while sys.platform == "linux" and b") Z " not in Path(f"/proc/{os.getpid()}/stat").read_bytes():
-                time.sleep(0.001)
-            self._note_and_sleep()
-
-        threading.Thread(target=live_on).start()
-        ctypes.CDLL(None).pthread_exit(None)
 
 
 class Nester:
