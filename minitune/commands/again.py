@@ -28,6 +28,7 @@ from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
 from minitune.commands import Commands, behind_dashes, set_command
+from minitune.commands.scripts import plan_of_script, run_script
 from minitune.commands.selecting import (
     EXIT_CANNOT,
     EXIT_ENDED_EARLY,
@@ -51,7 +52,7 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.reading import read_run
-from minitune.record.run_files import load_trainable, plan_of_script, run_script
+from minitune.record.run_files import load_trainable
 from minitune.record.standing import RUNNING_RUN, read_standing, standing_of
 from minitune.record.story import Story
 from minitune.resources import GPU, Allocation

@@ -41,7 +41,7 @@ from minitune.driver.parts import (
     check_requests,
     shows_output,
 )
-from minitune.driver.plan import Plan
+from minitune.driver.plan import Plan, offer
 from minitune.driver.snapshot import SnapshotKeeper
 from minitune.driver.state import RunState
 from minitune.driver.tune_controller import TuneController
@@ -61,7 +61,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.record import records, stop_requests
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
-from minitune.record.run_files import dump_trainable, dump_tuner, offer, write_trainable_file, write_tuner_file
+from minitune.record.run_files import dump_trainable, dump_tuner, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.space.parameters import scales

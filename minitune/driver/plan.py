@@ -51,6 +51,35 @@ _before: dict[int, Any] = {}
 """For each plug-in that a run has used, by `id()`: a copy from before, or the error of the copying."""
 
 
+_wanted: Callable[[Plan], bool] | None = None
+"""What `offering_plans` calls."""
+
+
+class PlanFound(BaseException):
+    """Ends the script whose plan is wanted: a `BaseException`, which `except Exception` does not catch."""
+
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.plan = plan
+
+
+@contextmanager
+def offering_plans(is_wanted: Callable[[Plan], bool]) -> Iterator[None]:
+    """In the `with` block, `is_wanted` is called with each plan that is about to run; True raises a `PlanFound`."""
+    global _wanted
+    _wanted = is_wanted
+    try:
+        yield
+    finally:
+        _wanted = None
+
+
+def offer(plan: Plan) -> None:
+    """Tell a command that runs a script that a plan is about to run; see `offering_plans`."""
+    if _wanted is not None and _wanted(plan):
+        raise PlanFound(plan)
+
+
 @dataclass
 class Plan:
     """An experiment and its configs.

@@ -22,7 +22,7 @@ from minitune.base.snapshots import SCHEDULER, SEARCHER
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.driver import Driver, base_seed, run_record
 from minitune.driver.open_run import OpenRun
-from minitune.driver.plan import Plan
+from minitune.driver.plan import Plan, offer
 from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.error import TuneError
@@ -35,7 +35,7 @@ from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, driver_pid
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
-from minitune.record.run_files import comparable_space, dump_trainable, offer, recorded_space, write_trainable_file
+from minitune.record.run_files import comparable_space, dump_trainable, recorded_space, write_trainable_file
 from minitune.result import flatten
 from minitune.space.difference import differences
 from minitune.trainable.session import current_session

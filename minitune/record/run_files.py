@@ -1,24 +1,19 @@
-"""The files from which a run is resumed: `tuner.pkl`, `trainable.pkl`, or the user's script.
+"""The files from which a run is resumed: `tuner.pkl` and `trainable.pkl`.
 
 `tuner.pkl` holds the configs and the search space. Each component is pickled separately, so that one that cannot be
 loaded does not affect the others. `trainable.pkl` holds the trainable, so that a trial can be run again without the
-script. Without it, the script is executed up to the `fit()` that would start the run.
+script.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib.machinery
 import logging
 import os
 import pickle
 import sys
-import types
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from minitune.base import files
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
 from minitune.base.json_text import JSON_TYPES
@@ -26,7 +21,7 @@ from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, holds_code
 from minitune.base.text import warn_once
 from minitune.config import RunConfig
-from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
+from minitune.error import RunNotFoundError, TuneError, UntrustedStateError
 from minitune.record.codec import LARGE_BYTES, PARTS_LIMIT, object_text
 from minitune.record.layout import RunDirectory, is_run, no_run
 from minitune.record.lock import check_trusted
@@ -48,9 +43,6 @@ _LIMIT_BYTES = 10_000_000
 
 _BOUND = "it has bound values, which are not stored"
 _TOO_LARGE = f"it takes more than {_LIMIT_BYTES // 10**6} MB"
-
-# Set while `run_script` runs a script: called with each plan that is about to run, True ends the script there.
-_wanted: Callable[[Any], bool] | None = None
 
 
 # -- tuner.pkl ---------------------------------------------------------------------------------------------------------
@@ -347,83 +339,3 @@ def load_trainable(run: RunDirectory, *, way_out: str = "pass its script: --scri
         return pickle.loads(kept)
     except Exception as error:
         raise TuneError(f"the trainable cannot be loaded here ({type(error).__name__}: {error}); {hint}") from error
-
-
-# -- the script --------------------------------------------------------------------------------------------------------
-
-
-class _Found(BaseException):
-    """Ends the script: a `BaseException`, which `except Exception` does not catch."""
-
-    def __init__(self, plan: Any):
-        super().__init__()
-        self.plan = plan
-
-
-def offer(plan: Any) -> None:
-    """Tell a command that runs a script that a `Plan` is about to run; it may end the script here."""
-    if _wanted is not None and _wanted(plan):
-        raise _Found(plan)
-
-
-def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any], bool]) -> Any:
-    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan, and return it.
-    Earlier plans are run. Blocks.
-
-    Raises:
-        TuneError: If the script ends without the wanted plan, or fails.
-        OSError: If the script cannot be read.
-    """
-    with open(path, "rb"):  # an error of the script itself may be an OSError, too
-        pass
-    try:
-        run_script(path, arguments, is_wanted)
-    except _Found as found:
-        return found.plan
-    except Exception as error:
-        raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
-    raise TuneError(f"{path} has ended without a fit() or run() of this trainable")
-
-
-def run_script(path: str, arguments: Sequence[str], ends_at: Callable[[Any], bool]) -> None:
-    """Run a script as `__main__`, as Python would. Blocks. Raises what the script raises. `ends_at` is called with each
-    `Plan` that is about to run; True ends the script.
-
-    It stays the `__main__` of this process, where the trainable finds its names. A file with a relative import runs as
-    by `python -m package.module`, since Python runs it in no other way.
-    """
-    global _wanted
-    file = os.path.abspath(path)
-    with open(file, "rb") as script:
-        source = script.read()
-    # Functions of the script must find their globals in `__main__`, as when Python runs it.
-    main = types.ModuleType("__main__")
-    main.__file__ = file
-    sys.modules["__main__"] = main
-    sys.argv[:] = [path, *arguments]
-    code = compile(source, file, "exec", dont_inherit=True)
-    if any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(ast.parse(source))):
-        top, name = _module_of(file)
-        sys.path[:0] = [top]
-        main.__spec__ = importlib.machinery.ModuleSpec(name, None, origin=file)
-        main.__package__ = name.rpartition(".")[0]
-    else:
-        sys.path[:0] = [os.path.dirname(file)]
-    _wanted = ends_at
-    try:
-        if main.__package__:
-            importlib.import_module(main.__package__)
-        exec(code, vars(main))
-    finally:
-        _wanted = None
-
-
-def _module_of(file: str) -> tuple[str, str]:
-    """The directory in which the outermost package of a module lies, and the module's name."""
-    own = os.path.dirname(file)
-    top = own
-    while os.path.exists(os.path.join(top, "__init__.py")):
-        top = os.path.dirname(top)
-    if top == own:  # packages need no `__init__.py`
-        top = files.working_directory() or own
-    return top, os.path.relpath(file.removesuffix(".py"), top).replace(os.sep, ".")
