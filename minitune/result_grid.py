@@ -45,8 +45,6 @@ class Result:
         error: The `TrialError` of a failed trial, which is also an instance of the user's exception class; else None.
         best_checkpoints: (checkpoint, metrics) pairs, in ascending order of score if the run has a score attribute,
             else in order of time, at most `num_to_keep`. The latest checkpoint may be missing here.
-        cpu_s: The CPU seconds of its processes; None if unknown, such as with `reuse_actors`.
-        peak_bytes: The largest memory of one of them; None if unknown.
     """
 
     def __init__(
@@ -69,9 +67,6 @@ class Result:
         if metrics_dataframe is not None:
             self.metrics_dataframe = metrics_dataframe
 
-    cpu_s: float | None = None
-    peak_bytes: int | None = None
-
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
@@ -91,7 +86,7 @@ class Result:
             kept.sort(key=lambda item: score(flatten(item.progress.metrics).get(attribute), order))
         if checkpoint_config.num_to_keep is not None:  # the latest one is on disk, too, whatever its score
             kept = kept[-checkpoint_config.num_to_keep :]
-        result = cls(
+        return cls(
             metrics=last_result_of(trial),
             checkpoint=trial.checkpoint,
             error=trial.error,
@@ -101,9 +96,6 @@ class Result:
             ],
             config=dict(trial.reported_config),
         )
-        if trial.usage is not None:
-            result.cpu_s, result.peak_bytes = trial.usage
-        return result
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:

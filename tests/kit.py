@@ -644,7 +644,6 @@ def view_of(trial: Trial) -> dict[str, Any]:
         "error": str(trial.error),
         "has begun": trial.is_finished() and trial.start_time is not None,
         "repeats": trial.repeats,
-        "usage": trial.usage,
     }
 
 

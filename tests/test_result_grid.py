@@ -221,7 +221,7 @@ def test_a_result_without_a_fitting_checkpoint_says_what_there_is():
 def test_a_result_of_nothing_is_empty_and_shares_nothing():
     one, other = (Result(None, None, None, "/a") for _ in range(2))
     assert (one.metrics, one.config, one.best_checkpoints) == ({}, {}, [])
-    assert (one.cpu_s, one.peak_bytes, one.checkpoint, one.error) == (None, None, None, None)
+    assert (one.checkpoint, one.error) == (None, None)
     one.best_checkpoints.append(KEPT[0])
     assert other.best_checkpoints == []
     given = Result({"config": {"x": 1}}, None, None, "/a", config={"x": 2})

@@ -46,7 +46,6 @@ class _Interpreter:
     waiter: threading.Thread = field(init=False)
     exit_code: int | None = None
     peak_bytes: int = 0
-    cpu_s: float = 0.0
     ended_s: float = 0.0
     is_sweeping: bool = False
     hunt: process_tree.Hunt = field(default_factory=process_tree.Hunt)
@@ -195,7 +194,6 @@ class InterpreterLauncher(Launcher):
         if pid:
             worker.exit_code = popen.returncode = os.waitstatus_to_exitcode(status)
             worker.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-            worker.cpu_s = usage.ru_utime + usage.ru_stime
 
     def _sweep(self, worker: _Interpreter) -> None:
         """Kill its tree, and the process itself if it still lives."""
@@ -216,5 +214,5 @@ class InterpreterLauncher(Launcher):
             if survivors:
                 self._survivors.append(worker)
             popen = worker.popen
-            facts = popen.pid, worker.exit_code, worker.peak_bytes, worker.cpu_s, worker.ended_s, survivors
+            facts = popen.pid, worker.exit_code, worker.peak_bytes, worker.ended_s, survivors
             worker.on_end(End("died", "", *facts))

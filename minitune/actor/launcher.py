@@ -25,7 +25,6 @@ class End(NamedTuple):
         pid: The process; 0 if there is none known.
         exit_code: As in `subprocess`: negative for a signal; None if unknown.
         peak_bytes: Its peak resident memory.
-        cpu_s: The CPU seconds of it and of its children that have ended.
         ended_s: When the process died, in seconds since the epoch; these are 0 if unknown.
         survivors: Whether some process of its tree could not be killed.
     """
@@ -35,7 +34,6 @@ class End(NamedTuple):
     pid: int = 0
     exit_code: int | None = None
     peak_bytes: int = 0
-    cpu_s: float = 0.0
     ended_s: float = 0.0
     survivors: bool = False
 

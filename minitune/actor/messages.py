@@ -291,7 +291,6 @@ class Exited(NamedTuple):
         exit_code: As in `subprocess`.
         signal: What has ended it, if minitune has not sent it and knows no reason.
         peak_bytes: Peak resident memory.
-        cpu_s: CPU seconds of it and of its children that have ended.
         ended_s: Its death, in seconds since the epoch; 0 if unknown.
         last_lines: The end of its output, if it ended in error.
         counts: False if the actor is not at fault (loss of zygote or node, no process).
@@ -305,7 +304,6 @@ class Exited(NamedTuple):
     exit_code: int | None = None
     signal: int = 0
     peak_bytes: int = 0
-    cpu_s: float = 0.0
     ended_s: float = 0.0
     last_lines: str = ""
     counts: bool = True

@@ -411,7 +411,6 @@ class RemoteActor:
                 exit_code=end.exit_code,
                 signal=number,
                 peak_bytes=end.peak_bytes,
-                cpu_s=end.cpu_s,
                 ended_s=end.ended_s,
                 last_lines=lines,
                 counts=end.kind == "died",

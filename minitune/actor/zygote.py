@@ -79,7 +79,6 @@ class _Child:
         self.pid = pid
         self.exit_code: int | None = None
         self.peak_bytes = 0
-        self.cpu_s = 0.0
         self.ended_s = 0.0
         self.sweep_until = 0.0
         self.hunt: process_tree.Hunt | None = None
@@ -252,7 +251,6 @@ class Zygote:
                 continue  # an orphan whose parent we have become
             child.exit_code = os.waitstatus_to_exitcode(status)
             child.peak_bytes = usage.ru_maxrss * 1024
-            child.cpu_s = usage.ru_utime + usage.ru_stime
             child.ended_s = time.time()
             if child.token in self._sweeping:
                 continue  # `serve` runs the next pass
@@ -295,7 +293,7 @@ class Zygote:
         """
         self._sweeping.pop(child.token, None)
         self._workers.pop(child.token, None)
-        facts = child.pid, child.exit_code, child.peak_bytes, child.cpu_s, child.ended_s, survivors
+        facts = child.pid, child.exit_code, child.peak_bytes, child.ended_s, survivors
         self._outbox.send(("ended", child.token, *facts))
 
     def _end_all(self) -> NoReturn:

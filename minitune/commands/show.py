@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.base.table import short_repr
-from minitune.base.text import counted, duration, echo, mebibytes, number_text
+from minitune.base.text import counted, duration, echo, number_text
 from minitune.commands import Commands, set_command
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -217,8 +217,6 @@ def _trial_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "seed": facts["seed"],
         "iteration": facts["iteration"],
         "seconds": _number(facts["time_total_s"]),
-        "cpu_s": _number(facts["cpu_s"]),
-        "peak memory": facts["peak_bytes"] and mebibytes(facts["peak_bytes"]),
         "metrics": facts["metrics"],
         "checkpoints": [_checkpoint_text(one, facts["directory"]) for one in facts["checkpoints"]],
         "decisions": [one["text"] for one in facts["decisions"]],

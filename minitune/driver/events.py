@@ -114,8 +114,6 @@ class Events:
         # First of all: what follows must find no actor that it would stop or call.
         state.running.pop(event.actor_id)
         state.deadlines.forget(event.actor_id)
-        if event.peak_bytes:
-            self._outcomes.note_usage(trial, event)
         self._failures.exited(running, event)
         self._recorder.directories.clean(trial)
 

@@ -29,7 +29,7 @@ from minitune.executors.trial_executor import (
 from minitune.experiment.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Transition
-from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
+from minitune.experiment.trial import InheritedCheckpoint, Trial
 from minitune.record import records
 from minitune.record.recorder import Recorder
 from minitune.space.tree import value_at_text
@@ -227,18 +227,9 @@ class Outcomes:
         if exited is not None:
             self.has_left(running, exited)
 
-    def note_usage(self, trial: Trial, event: Exited) -> None:
-        """Record what an exited process has used, unless it ran several trials."""
-        if not self._reuses:
-            usage = Usage(round(event.cpu_s, 3), event.peak_bytes)
-            trial.usage = usage if trial.usage is None else usage.after(trial.usage)
-            self.recorder.record(records.usage(trial.trial_id, trial.attempt.number, usage))
-
     def has_left(self, running: RunningTrial, event: Exited) -> None:
         """A stopped actor has exited: there may be room for another worker at once."""
         trial = running.trial
-        if event.peak_bytes:
-            self.note_usage(trial, event)
         if self.state.backoff.is_active:
             self.state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:

@@ -221,7 +221,7 @@ class Replay(Story):
             self.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
 
-_NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.USAGE, records.STATE, records.CLOSE})
+_NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})
 """Records that are no events of a trial or of the search; requests stay open after them."""
 
 _CUT_OFF = (EndKind.DRIVER_ENDED, EndKind.LOST)

@@ -70,22 +70,6 @@ class Attempt:
         self.start_time = clock.current.time()
 
 
-class Usage(NamedTuple):
-    """What the processes of a trial have used, over all its attempts.
-
-    Attributes:
-        cpu_s: CPU seconds, with those of child processes that have ended.
-        peak_bytes: The largest memory of one process, with what it shares.
-    """
-
-    cpu_s: float = 0.0
-    peak_bytes: int = 0
-
-    def after(self, earlier: Usage) -> Usage:
-        """The sum of that of earlier attempts and that of one more."""
-        return Usage(earlier.cpu_s + self.cpu_s, max(earlier.peak_bytes, self.peak_bytes))
-
-
 class Repeat(NamedTuple):
     """Why a trial runs the configuration of another one again: to confirm its value; see `TuneConfig.confirm`.
 
@@ -186,7 +170,6 @@ class Trial:
         "stopping_criterion",
         "trainable_name",
         "trial_id",
-        "usage",
     )
 
     def __init__(
@@ -232,7 +215,6 @@ class Trial:
         self.attempt = Attempt(0, f"{self.trial_id}#0", self.current_config)
         self.progress = Progress()
         self.num_failures = 0
-        self.usage: Usage | None = None  # None if it is unknown
         self.error: TrialError | None = None
         self.has_driver = True  # whether a driver works on its run; a reader of a run without one says so
         self.checkpoints: list[KeptCheckpoint] = []

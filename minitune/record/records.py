@@ -24,7 +24,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.experiment.decision import STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.run_description import RunDescription
-from minitune.experiment.trial import Repeat, Usage
+from minitune.experiment.trial import Repeat
 from minitune.resources import Resources
 
 SCHEMA = 2
@@ -47,7 +47,6 @@ EXTEND = "extend"
 CHANGE = "change"
 CLOSE = "close"
 NOTE = "note"
-USAGE = "usage"
 
 NUMBER = "number"
 """The field of a `result` record with the trial's count of reports so far."""
@@ -287,12 +286,6 @@ def status(
 def note(trial: str, text: str) -> Record:
     """A remark about a trial for people: a clause, such as `it was told to stop, but ...`. It changes no state."""
     return {KIND: NOTE, "trial": trial, "text": text}
-
-
-def usage(trial: str, attempt: int, usage: Usage) -> Record:
-    """The process of an attempt has exited: what it has used. There is no record if that is unknown."""
-    fields = {"cpu_s": usage.cpu_s, "peak_bytes": usage.peak_bytes}
-    return {KIND: USAGE, "trial": trial, "attempt": attempt, **fields}
 
 
 def state(file: str, sha256: str, offset: int) -> Record:

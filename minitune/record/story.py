@@ -36,7 +36,7 @@ from minitune.experiment.lifecycle import (
     Transition,
 )
 from minitune.experiment.run_description import RunDescription
-from minitune.experiment.trial import InheritedCheckpoint, StartPoint, Trial, Usage
+from minitune.experiment.trial import InheritedCheckpoint, StartPoint, Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory, last_error_text
 from minitune.resources import Resources
@@ -458,10 +458,6 @@ class Story:
             trial.num_failures = 0
         self._move(trial, transition, cause)
 
-    def _on_usage(self, trial: Trial, effect: Effect) -> None:
-        usage = Usage(effect.record["cpu_s"], effect.record["peak_bytes"])
-        trial.usage = usage if trial.usage is None else usage.after(trial.usage)
-
     def _end(self, trial: Trial, before: Phase, transition: Transition, ending: Ending) -> None:
         # If it ran, its last result is final.
         if self.details is not None and transition is Transition.STOP and STATUS[before] == RUNNING:
@@ -535,5 +531,4 @@ _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Effect], None]] = {
     records.EXPLOIT: Story._on_exploit,
     records.CHANGE: Story._on_change,
     records.STATUS: Story._on_status,
-    records.USAGE: Story._on_usage,
 }

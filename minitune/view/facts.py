@@ -221,8 +221,6 @@ def trial_facts(run: Story, trial: Trial, decisions: Sequence[TrialDecision]) ->
         "seed": trial.seed,
         "iteration": shown_metric(trial, TRAINING_ITERATION),
         "time_total_s": shown_metric(trial, TIME_TOTAL_S),
-        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
-        "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "metrics": shown_metrics(trial, goal),
         "checkpoints": [_checkpoint_facts(trial, kept, goal.metric) for kept in trial.checkpoints],
         "decisions": [decision_facts(decision) for decision in decisions],

@@ -139,8 +139,6 @@ def facts_of_trial(trial: Trial, goal: Goal, params: Iterable[str]) -> dict[str,
         **{f"{CONFIG}/{name}": value for name, value in shown_params(trial, params).items()},
         "failures": trial.num_failures,
         "error_message": last_line(trial) or None,  # "error" is a usual name of a metric
-        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
-        "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "logdir": trial.local_path if trial.has_started else None,
         **own,
     }

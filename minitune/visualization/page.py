@@ -24,7 +24,7 @@ from minitune.base import json_text
 from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
-from minitune.base.text import cut, mebibytes, plain_number, plain_or_short
+from minitune.base.text import cut, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
 from minitune.record.standing import RUNNING_RUN
 from minitune.record.story import Story
@@ -37,7 +37,7 @@ from minitune.view.runs import run_row, side_fields
 
 _SCRIPTS = ("core", "run", "filter", "chart", "cards", "table", "trial", "view", "list", "live")
 _FACTS_OF_RUN = ("name", "trainable", "state", "state_text", "rest_s", "worked_s", "seed")
-_FACTS_OF_TRIAL = ("seed", "attempt", "cpu_s", "directory", "checkpoints", "error")
+_FACTS_OF_TRIAL = ("seed", "attempt", "directory", "checkpoints", "error")
 """The facts that the page shows as they are."""
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
@@ -373,7 +373,6 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
     return {
         **{name: facts[name] for name in _FACTS_OF_TRIAL},
         "config": _plain(facts["config"]),
-        "peak_bytes": facts["peak_bytes"] and mebibytes(facts["peak_bytes"]),
         "decisions": [one["text"] for one in facts["decisions"]],
         "output": _output_of(trial.local_path, output_bytes) if trial.has_started else "",
     }

@@ -102,9 +102,9 @@ def test_lack_of_memory_is_told_only_with_evidence_and_if_nothing_was_stopped():
 
 
 def test_what_was_used_until_the_end_is_told():
-    end = End("died", "", 5, 0, peak_bytes=1_000, cpu_s=2.5, ended_s=7.0)
+    end = End("died", "", 5, 0, peak_bytes=1_000, ended_s=7.0)
     event = end_of(ActorPhase.BUSY, end)
-    assert (event.pid, event.peak_bytes, event.cpu_s, event.ended_s, event.counts) == (5, 1_000, 2.5, 7.0, True)
+    assert (event.pid, event.peak_bytes, event.ended_s, event.counts) == (5, 1_000, 7.0, True)
     assert end_of(ActorPhase.BUSY, end._replace(pid=0)).pid == 77
     assert not end_of(ActorPhase.BUSY, end._replace(kind="lost", reason="the zygote ended")).counts
 

@@ -11,7 +11,7 @@ from minitune.error import trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Repeat, Usage
+from minitune.experiment.trial import Repeat
 from minitune.view.rows import (
     TrialRow,
     ended,
@@ -96,7 +96,6 @@ def test_facts_for_programs_are_whole_and_their_own_names_come_first():
     trial = trial_of(
         4, {"loss": 1 / 3, "trial": "mine", "status": "mine", "deep": {"x": 2}}, params={"lr": 0.1}, how=Transition.STOP
     )
-    trial.usage = Usage(1.5, 2_000_000)
     trial.repeats = Repeat("t0002", "loss", "min")
     trial.num_failures = 2
     facts = facts_of_trial(trial, LOSS, ())
@@ -104,10 +103,9 @@ def test_facts_for_programs_are_whole_and_their_own_names_come_first():
     assert (facts["trial"], facts["status"], facts["repeats"]) == (4, "finished", "t0002")
     assert (facts["loss"], facts["deep/x"], facts["config/lr"]) == (1 / 3, 2, 0.1)
     assert (facts["failures"], facts["error_message"]) == (2, None)
-    assert (facts["cpu_s"], facts["peak_bytes"]) == (1.5, 2_000_000)
     assert facts["logdir"] == trial.local_path
     new = facts_of_trial(make_trial(0), LOSS, ())
-    assert (new["cpu_s"], new["peak_bytes"], new["logdir"], new["ended"]) == (None, None, None, None)
+    assert (new["logdir"], new["ended"]) == (None, None)
     assert ("loss" in new, new["repeats"]) == (False, None)
 
 

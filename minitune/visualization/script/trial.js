@@ -30,7 +30,7 @@ async function openTrial(run, trial) {
   const scrolled = dialog.scrollTop;
   const told = columnsOf(run).filter(({ name, isParam }) => !isParam && !["trial", "error", details.error ? "why" : ""].includes(name));
   const facts = { ...Object.fromEntries(told.map((column) => [column.name, cellText(column, trial)])), repeats: trial.repeats,
-    cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, attempt: details.attempt > 1 ? details.attempt : "", seed: details.seed, directory: details.directory };
+    attempt: details.attempt > 1 ? details.attempt : "", seed: details.seed, directory: details.directory };
   const config = details.config || trial.params;
   dialog.replaceChildren(
     el("header", {}, el("h2", {}, `Trial ${trial.number}`), pushButton("close", () => dialog.close())),
