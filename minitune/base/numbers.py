@@ -102,22 +102,12 @@ def has_unit(value: Any) -> bool:
 
 def no_number(value: Any) -> str:
     """Describe a value that is not a number, and say how to make a number of it."""
-    import datetime  # here, because workers, which load this module, need none
-
-    kind = type(value)
     if value is None:
         return "None; where there is no value, give float('nan')"
-    try:
-        if len(getattr(value, "shape", ())) or isinstance(value, (list, tuple, set, frozenset)):
-            return f"a value of type {kind.__name__}; give one number of it, such as its mean"
-        if has_unit(value) or isinstance(value, datetime.timedelta):
-            return f"a value of type {kind.__name__}, which has a unit; give a number, such as that of its seconds"
-        value = item_of(value)
-        if isinstance(value, str):
-            return f"the text {str.__str__(value)!r:.80}; give a number, such as float(x)"
-    except Exception:  # a user's object may raise any error
-        pass
-    return f"a value of type {type(value).__name__}; give a number, such as float(x)"
+    value = item_of(value)
+    kind = type(value)
+    what = f"the text {str(value)!r:.80}" if issubclass(kind, str) else f"a value of type {kind.__name__}"
+    return f"{what}; give one plain number, such as float(x) or its mean"
 
 
 def _plain(value: Any) -> float | None:

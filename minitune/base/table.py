@@ -163,11 +163,8 @@ class Table:
         left_out = [column.header for c, column in enumerate(self.columns) if c not in shown]
         return replace(self, columns=[self.columns[c] for c in sorted(shown)], ranking=()), left_out
 
-    def lines(self, width: int | None = None, has_color: bool = False) -> list[str]:
-        """The table as text of at most `width` columns (None: no limit); a wider one gets no frame and no colours."""
-        if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
-            rows = zip(*(column.texts for column in self.columns), strict=True)
-            return [", ".join(filter(None, cells)) for cells in rows]
+    def lines(self, has_color: bool = False) -> list[str]:
+        """The table as text."""
         begin = ""
         end = ""
         between = "  "
@@ -211,7 +208,7 @@ def as_text(parts: Iterable[Part], width: int | None = None, has_color: bool = F
     for part in parts:
         if isinstance(part, Table):
             table, left_out = part.narrowed(width)
-            lines += table.lines(width, has_color)
+            lines += table.lines(has_color)
             if left_out:
                 lines.append(f"(no space for: {', '.join(left_out)})")
         else:
@@ -246,7 +243,7 @@ def bar(done: float, begun: float) -> str:
     )
 
 
-def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: str = "trial") -> str:
+def curve(values: Sequence[tuple[float, float]], metric: str, mode: str) -> str:
     """An SVG picture, as HTML: a dot for each (number, value) pair, and a line for the best value so far; empty if
     fewer than two are finite.
 
@@ -291,7 +288,7 @@ def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: s
             (_WIDTH, _HEIGHT - 4, "end", last),
         )
     )
-    title = line_as_html(f"{metric} of each {each}, and the best so far")
+    title = line_as_html(f"{metric} of each trial, and the best so far")
     return (
         f'{title}<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'font-size="11" style="max-width:100%"><g fill="currentColor">{scale}</g>'

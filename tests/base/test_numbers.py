@@ -73,19 +73,17 @@ class Several(Scalar):
 
 
 NO_NUMBERS = [
-    ("0.5", "the text '0.5'; give a number"),
+    ("0.5", "the text '0.5'; give one plain number"),
     (b"0.5", "a value of type bytes"),
     (array.array("d", [0.5]), "a value of type array"),
-    (True, "a value of type bool; give a number"),
-    (Scalar(True), "a value of type bool; give a number"),
+    (True, "a value of type bool"),
+    (Scalar(True), "a value of type bool"),
     (Scalar("0.5"), "the text '0.5'"),
     (None, r"None; where there is no value, give float\('nan'\)"),
-    ([0.5], "a value of type list; give one number of it, such as its mean"),
-    ((1,), "a value of type tuple; give one number"),
-    ({0.5}, "a value of type set; give one number"),
-    (Several(0.5), "a value of type Several; give one number"),
+    ([0.5], "a value of type list; .*such as float.x. or its mean"),
+    (Several(0.5), "a value of type Several"),
     (1j, "a value of type complex"),
-    (datetime.timedelta(seconds=3), "a value of type timedelta, which has a unit; .* seconds"),
+    (datetime.timedelta(seconds=3), "a value of type timedelta"),
     (Decimal("sNaN"), "a value of type Decimal"),
     (Huge(), "a value of type Huge"),
     (object(), "a value of type object"),
@@ -140,5 +138,5 @@ def test_only_a_scalar_has_an_item():
 
 def test_an_object_that_fails_at_everything_is_no_number():
     assert as_number(Broken()) is None
-    with pytest.raises(ValueError, match="must be a number, but got a value of type Broken; give a number"):
+    with pytest.raises(ValueError, match="must be a number, but got a value of type Broken; give one plain number"):
         as_objective(Broken(), "loss")

@@ -75,12 +75,12 @@ def test_an_objective_is_a_plain_number_in_every_place(cast):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ([0.5], "a value of type list; give one number of it, such as its mean"),
-        (Pair(0.5), "a value of type Pair; give one number of it"),
-        (True, "a value of type bool; give a number, such as float(x)"),
-        (datetime.timedelta(seconds=1), "a value of type timedelta, which has a unit; give a number"),
+        ([0.5], "a value of type list; give one plain number, such as float(x) or its mean"),
+        (Pair(0.5), "a value of type Pair; give one plain number"),
+        (True, "a value of type bool; give one plain number"),
+        (datetime.timedelta(seconds=1), "a value of type timedelta; give one plain number"),
         (None, "None; where there is no value, give float('nan')"),
-        ("0.5", "the text '0.5'; give a number"),
+        ("0.5", "the text '0.5'; give one plain number"),
     ],
 )
 def test_an_objective_that_is_no_number_fails_its_trial_at_its_first_report(value, text):
