@@ -209,7 +209,6 @@ REFUSED = {
         "must be 'local', 'inline' or 'ray'",
     ),
     "a number of CPUs": (trainable, {}, {"MINITUNE_NUM_CPUS": "some"}, "MINITUNE_NUM_CPUS must be a number"),
-    "a length": (trainable, {}, {"MINITUNE_MAX_LEN_IDENTIFIER": "0"}, "MAX_LEN_IDENTIFIER must be an int >= 1"),
     "a number": (trainable, {}, {"MINITUNE_END_AT": "soon"}, "MINITUNE_END_AT must be a number >= 0"),
 }
 

@@ -53,8 +53,6 @@ SETTINGS: Mapping[str, Setting] = {
     "FUNCTION_THREAD_TIMEOUT_S": Setting("2", ("TUNE_FUNCTION_THREAD_TIMEOUT_S",), is_number=True),
     # seconds between saves of searcher, scheduler, stopper and callbacks; auto: as little as costs 5 %
     "GLOBAL_CHECKPOINT_S": Setting("auto", ("TUNE_GLOBAL_CHECKPOINT_S",), is_number=True),
-    # characters of a trial directory's name before its date
-    "MAX_LEN_IDENTIFIER": Setting("130", ("TUNE_MAX_LEN_IDENTIFIER",), is_number=True),
     # trials drawn ahead of their workers
     "MAX_PENDING_TRIALS": Setting("auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True),
     # upper limit for num_samples

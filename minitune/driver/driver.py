@@ -60,7 +60,7 @@ from minitune.experiment.run_description import RunDescription, source_hash
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.record import records, stop_requests
-from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
+from minitune.record.layout import RunDirectory, create_run_directory
 from minitune.record.run_files import dump_trainable, dump_tuner, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
@@ -181,7 +181,6 @@ class Driver:
         # The settings from the environment; each of these raises or warns.
         check_numbers()
         warn_of_unknown()
-        identifier_limit()
         self.executor = build_executor(self.plan, lambda: self._directory)
         self._closing.enter_context(runtime.counting(self.executor))
         self._closing.callback(self.executor.shutdown)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from minitune.base import clock, files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.base.pickling import dumps_by_value
-from minitune.base.settings import is_on, setting, variable_of
+from minitune.base.settings import is_on
 from minitune.checkpoint import directory_name, number_of_directory, temporary_path
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
@@ -31,6 +31,8 @@ NAME_LIMIT_BYTES = 255
 """The longest name that common file systems allow."""
 # This leaves room for a date and a suffix.
 _IDENTIFIER_BYTES = NAME_LIMIT_BYTES - 30
+# Longer names of trials are cut in those of their directories. It is the default of Ray Tune.
+_IDENTIFIER_LENGTH = 130
 
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -298,7 +300,7 @@ def create_run_directory(
 
 def default_run_name(trainable_name: str) -> str:
     """`<trainable>_<date>` as a valid name; a setting leaves the date out."""
-    text = _cut(clean_name(trainable_name), identifier_limit())
+    text = _cut(clean_name(trainable_name), _IDENTIFIER_LENGTH)
     if is_on("DISABLE_DATED_SUBDIR"):
         # without the date at its end the name may end in a way that some systems do not allow
         text = text.rstrip(". ")
@@ -344,7 +346,6 @@ def create_trial_directory(
     run_path: str,
     trial: Trial,
     dirname_creator: Callable[[Trial], str] | None = None,
-    characters: int | None = None,
 ) -> str:
     """Choose the name of a trial's directory, and create it. It ends in eight hex digits if the wanted one existed.
 
@@ -355,7 +356,7 @@ def create_trial_directory(
     if dirname_creator is not None:
         wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
     else:
-        wanted = _default_directory_name(trial, identifier_limit() if characters is None else characters)
+        wanted = _default_directory_name(trial)
     name = wanted
     while True:
         try:
@@ -365,7 +366,7 @@ def create_trial_directory(
             name = f"{_cut(wanted, size_bytes=NAME_LIMIT_BYTES - 9)}_{os.urandom(4).hex()}"
 
 
-def _default_directory_name(trial: Trial, characters: int) -> str:
+def _default_directory_name(trial: Trial) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
     if trial.experiment_tag:
@@ -373,8 +374,8 @@ def _default_directory_name(trial: Trial, characters: int) -> str:
     else:
         identifier = trial.name
     text = clean_name(identifier)
-    if len(text) > characters or not text.isascii():
-        text = _cut(text, characters)
+    if len(text) > _IDENTIFIER_LENGTH or not text.isascii():
+        text = _cut(text, _IDENTIFIER_LENGTH)
     return f"{text}_{date_text()}"
 
 
@@ -392,14 +393,6 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = _IDENT
     while len(text.encode("utf-8", "surrogatepass")) > size_bytes:
         text = text[:-1]
     return text
-
-
-def identifier_limit() -> int:
-    """How many characters of a name a directory's name has."""
-    value = setting("MAX_LEN_IDENTIFIER")
-    if not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
-    return min(int(value), _IDENTIFIER_BYTES)
 
 
 # -- errors of a trial ---------------------------------------------------------------------------------------------

@@ -183,15 +183,8 @@ def check_own_directory(path: str) -> None:
         UntrustedStateError: If the check fails. The text has the owner and the mode.
         FileNotFoundError: If `path` does not exist.
     """
-    if is_on("TRUST"):
-        return
-    reason = _distrust(path)
-    if reason is not None:
-        raise UntrustedStateError(
-            f"{path} cannot be the directory of a run: {reason}. Its owner may read or change "
-            "the files there. Choose another name or storage_path; or, if you trust it, pass the directory behind "
-            "the link, make it yours (chown, chmod go-w), or set MINITUNE_TRUST=1"
-        )
+    if not is_on("TRUST"):
+        _check_owner(path)
 
 
 def check_trusted(path: str | os.PathLike[str]) -> None:
@@ -228,8 +221,8 @@ def _check_owner(path: str) -> None:
     reason = _distrust(path)
     if reason is not None:
         raise UntrustedStateError(
-            f"{path} may have been written by another user: {reason}. Reading it would run code that its author "
-            "chose. If you trust it, make it yours (chown, chmod go-w) or set MINITUNE_TRUST=1"
+            f"{path} may be written by another user: {reason}. Reading it would run code that its author chose. Choose "
+            "another path; or, if you trust it, make it yours (chown, chmod go-w) or set MINITUNE_TRUST=1"
         )
 
 

@@ -24,7 +24,6 @@ from minitune.record.layout import (
     clean_trial_directory,
     create_trial_directory,
     date_text,
-    identifier_limit,
     remove_error_pickle,
 )
 
@@ -42,7 +41,6 @@ class TrialDirectories:
         self._run = run
         self._journal = journal
         self._creator = creator
-        self._name_characters = identifier_limit()
 
     def prepare(self, trial: Trial) -> str:
         """Create the trial's directory, or clean it; return its path.
@@ -52,7 +50,7 @@ class TrialDirectories:
             DiskError: If the run's directory is gone.
         """
         if trial.custom_dirname is None:
-            name = create_trial_directory(self._run.path, trial, self._creator, self._name_characters)
+            name = create_trial_directory(self._run.path, trial, self._creator)
             trial.set_directory(self._run.path, name)
         else:
             fault = self.fault(trial)

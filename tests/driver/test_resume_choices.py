@@ -325,7 +325,7 @@ def test_results_of_a_run_that_others_can_write_are_not_read():
     fit(counting(1), GRID)
     tuner = restore(counting(1))
     (run_path() / "journal").chmod(0o666)
-    with pytest.raises(UntrustedStateError, match="journal may have been written by another user"):
+    with pytest.raises(UntrustedStateError, match="journal may be written by another user"):
         tuner.get_results()
 
 

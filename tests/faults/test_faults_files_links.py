@@ -79,6 +79,6 @@ def test_links_of_the_users_own_are_followed_and_kept(tmp_path, outside):
     (real / RUN).rename(tmp_path / "elsewhere")
     (real / RUN).symlink_to(tmp_path / "elsewhere")
     whole = tree(tmp_path / "elsewhere")
-    with pytest.raises(UntrustedStateError, match=f"{RUN} cannot be the directory of a run: it is a link"):
+    with pytest.raises(UntrustedStateError, match=f"{RUN} may be written by another user: it is a link"):
         kit.resume(trainable)
     assert tree(tmp_path / "elsewhere") == whole

@@ -120,7 +120,7 @@ def test_a_name_that_another_user_may_have_taken_is_refused(tmp_path, monkeypatc
             pytest.skip("only root can give directories away")
         os.chown(taken, 12345, -1)
 
-    with pytest.raises(UntrustedStateError, match=rf"exp cannot be .*{kind}.*owner .*mode 0\d+.*another name"):
+    with pytest.raises(UntrustedStateError, match=rf"exp may be written by .*{kind}.*owner .*mode 0\d+.*another path"):
         create_run_directory(tmp_path, "exp")
     assert list(target.iterdir()) == []
     if kind != "a link":
@@ -188,19 +188,9 @@ def test_hostile_values_are_cleaned_before_they_become_names(tmp_path, tag):
     assert len(os.fsencode(name)) <= 255
 
 
-def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(tmp_path, monkeypatch):
-    date_length = len("_2024-01-01_00-00-00")
-    trial = make_trial(tmp_path, "x" * 500)
-
-    assert len(create_trial_directory(str(tmp_path), trial)) == 130 + date_length
-    monkeypatch.setenv("MINITUNE_MAX_LEN_IDENTIFIER", "40")
-    assert len(create_trial_directory(str(tmp_path), trial)) == 40 + date_length
-    monkeypatch.delenv("MINITUNE_MAX_LEN_IDENTIFIER")
-    monkeypatch.setenv("TUNE_MAX_LEN_IDENTIFIER", "50")
-    assert len(create_trial_directory(str(tmp_path), trial)) == 50 + date_length
-    monkeypatch.setenv("MINITUNE_MAX_LEN_IDENTIFIER", "many")
-    with pytest.raises(ValueError, match="int >= 1, but got 'many'"):
-        create_trial_directory(str(tmp_path), trial)
+def test_name_and_tag_are_cut_at_130_characters(tmp_path):
+    name = create_trial_directory(str(tmp_path), make_trial(tmp_path, "x" * 500))
+    assert len(name) == 130 + len("_2024-01-01_00-00-00")
 
 
 @pytest.mark.parametrize(("trainable", "name"), [("train", "train"), ("a.", "a"), ("..", "_run")])
