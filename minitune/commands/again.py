@@ -159,8 +159,7 @@ def _start_point(run: Story, trial: Trial) -> StartPoint:
     """The start of a rerun: for a failed trial, that of its last attempt; for one that continued from the checkpoint of
     another trial, that checkpoint; for any other, the beginning.
     """
-    assert run.details is not None
-    starts = run.details.starts if trial.status == ERROR else run.details.starts_elsewhere
+    starts = run.starts if trial.status == ERROR else run.starts_elsewhere
     start = starts.get(trial.trial_id, BEGINNING)
     if start.path is not None and not os.path.isdir(start.path):
         raise FileNotFoundError(

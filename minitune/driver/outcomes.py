@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from minitune.checkpoint import matches
 from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.state import Request, RunningTrial, RunState
@@ -190,7 +191,7 @@ class Outcomes:
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
-            is_whole = self.recorder.directories.has_whole(trial, newest)
+            is_whole = matches(newest, trial.local_path)
             is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
             if not is_useless or not self.recorder.discard(trial, newest):
                 return

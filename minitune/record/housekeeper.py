@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Any
+from functools import partial
 
 from minitune.base import files
 from minitune.base.disk import ends_run
@@ -48,23 +48,22 @@ class _Worker:
     joins. It uses real time, also in a run with a virtual clock.
 
     Attributes:
-        waiting: By key, when a function is due, the function, and the subject for which it is called. The caller holds
-            `changed`.
-        present: The subject of the function that is being called; None if there is none.
+        waiting: By key, when a function is due, and the function. The caller holds `changed`.
+        present: The key of the function that is being called; None if there is none.
     """
 
     def __init__(self, name: str):
         self.changed = threading.Condition()
-        self.waiting: dict[str, tuple[float, Callable[[Any], object], Any]] = {}
-        self.present: Any = None
+        self.waiting: dict[str, tuple[float, Callable[[], object]]] = {}
+        self.present: str | None = None
         self._name = name
         self._thread: threading.Thread | None = None
         self._close_by: float | None = None  # not None while `close` waits for the thread
 
-    def call(self, key: str, function: Callable[[Any], object], subject: Any, due_s: float = 0.0) -> None:
+    def call(self, key: str, function: Callable[[], object], due_s: float = 0.0) -> None:
         """Call a function when it is due, in place of one with the same key that still waits."""
         with self.changed:
-            self.waiting[key] = due_s, function, subject
+            self.waiting[key] = due_s, function
             self.start()
 
     def start(self) -> None:
@@ -103,11 +102,11 @@ class _Worker:
             with self.changed:
                 self.present = None
                 self.changed.notify_all()
-                key = self._next()
-                if key is None:
+                self.present = self._next()
+                if self.present is None:
                     return
-                _, function, self.present = self.waiting.pop(key)
-            function(self.present)
+                _, function = self.waiting.pop(self.present)
+            function()
 
     def _next(self) -> str | None:
         """Wait until a function is due; None if the thread should end. The caller holds the condition."""
@@ -140,6 +139,7 @@ class Housekeeper:
         # By the trial's directory: the newest synced checkpoint, and when the next one is due.
         self._synced: dict[str, str] = {}
         self._next_s: dict[str, float] = {}
+        self._syncing = ""  # the checkpoint that is being synced now
         self.sync_records: Sync | None = None
         self.disk_failed: Callable[[str, OSError], object] | None = None
 
@@ -150,7 +150,7 @@ class Housekeeper:
         with self._records.changed:
             if _JOURNAL not in self._records.waiting:
                 delay_s = max(SYNC_DELAY_S, self._last_sync_s * (1 / SYNC_SHARE - 1))
-                self._records.call(_JOURNAL, self._sync, sync, time.monotonic() + delay_s)
+                self._records.call(_JOURNAL, partial(self._sync, sync), time.monotonic() + delay_s)
 
     def forget_sync(self) -> None:
         """Do not sync any more, because the journal is about to sync and close itself."""
@@ -159,7 +159,7 @@ class Housekeeper:
 
     def delete(self, path: str) -> None:
         """Remove a path of the run in the background. A failure is logged."""
-        self._files.call(path, self._remove, path)
+        self._files.call(path, partial(self._do_steps, files.remove_tree_steps, path, "removed"))
 
     def sync_checkpoint(self, directory: str) -> None:
         """Sync the directory of a checkpoint, whose record was written, in the background. Does not block.
@@ -167,14 +167,14 @@ class Housekeeper:
         A later checkpoint of the trial replaces one that still waits for its sync.
         """
         trial = os.path.dirname(directory)
-        self._files.call(trial, self._sync_checkpoint, directory, self._next_s.get(trial, 0.0))
+        self._files.call(trial, partial(self._sync_checkpoint, directory), self._next_s.get(trial, 0.0))
 
     def needs(self, directory: str) -> bool:
         """Whether a checkpoint must stay: it is the newest of its trial that is on the disk with its record, or is
         being synced now.
         """
         with self._files.changed:
-            return directory in (self._files.present, self._synced.get(os.path.dirname(directory)))
+            return directory in (self._syncing, self._synced.get(os.path.dirname(directory)))
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -209,15 +209,13 @@ class Housekeeper:
 
     def _sync_checkpoint(self, directory: str) -> None:
         trial = os.path.dirname(directory)
+        self._syncing = directory
         self._next_s[trial] = time.monotonic() + CHECKPOINT_PERIOD_S
-        if not self._do_steps(files.sync_tree_steps, directory, "synced to the disk", self.disk_failed):
-            return
-        if self.sync_records is not None:
-            self.sync_records()
-        self._synced[trial] = directory
-
-    def _remove(self, path: str) -> None:
-        self._do_steps(files.remove_tree_steps, path, "removed")
+        if self._do_steps(files.sync_tree_steps, directory, "synced to the disk", self.disk_failed):
+            if self.sync_records is not None:
+                self.sync_records()
+            self._synced[trial] = directory
+        self._syncing = ""
 
     def _do_steps(
         self,

@@ -62,14 +62,6 @@ class _JournalFile:
         self._directory = os.open(os.path.dirname(path), _DIRECTORY)
         self._lock = lock
 
-    def sync(self) -> None:
-        """Sync what was written to the disk. Blocks."""
-        files.sync_descriptor(self.descriptor)
-
-    def length(self) -> int:
-        """The present length in bytes."""
-        return os.fstat(self.descriptor).st_size
-
     def missing(self) -> str | None:
         """The path of the run's directory, the file or the lock if it is not there any more. Any thread may call it."""
         if self.is_closed:
@@ -228,7 +220,7 @@ class Journal:
                 return
             try:
                 self.objects.sync()
-                self._file.sync()
+                files.sync_descriptor(self._file.descriptor)
             except OSError as error:
                 self.fail(self._file.path, "synced to the disk", error)
 
@@ -262,7 +254,7 @@ class Journal:
             return
         # A longer file has a second writer, and a shorter one was cut. The checksums of its lines would fit
         # nevertheless.
-        length = file.length()
+        length = os.fstat(file.descriptor).st_size
         if length != file.end:
             raise self._fail(
                 TuneError(

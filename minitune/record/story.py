@@ -128,32 +128,18 @@ class LastDriver:
     earlier_s: float = 0.0
 
 
-class Details:
-    """The parts of a story that take most time and memory.
-
-    Attributes:
-        starts: By trial id, where its last attempt starts.
-        starts_elsewhere: The same for its last attempt that starts from another trial's checkpoint.
-        flat_configs: By trial id, the configuration of its attempt and the flattened form.
-    """
-
-    def __init__(self) -> None:
-        self.starts: dict[str, StartPoint] = {}
-        self.starts_elsewhere: dict[str, StartPoint] = {}
-        self.flat_configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-
-
 class Story:
     """The state of a run after the records that were applied so far.
 
     Args:
         path: The run's directory, which may have been moved.
-        has_details: False leaves out `details`, and each trial's last result, statistics and error text.
+        has_details: False leaves out the starts, and each trial's last result, statistics and error text.
 
     Attributes:
         trials: In order of submission; pickled objects stay so unless the journal was read with `unpickle`.
         final: By trial id, the ending in a final result, until the end of the trial is on record.
-        details: None if they are left out.
+        starts: By trial id, where its last attempt starts.
+        starts_elsewhere: The same for its last attempt that starts from another trial's checkpoint.
         total_samples: How many trials there will be; None if that is unknown.
         was_ended: Whether a stopper or a failure ended the run for good.
     """
@@ -171,7 +157,10 @@ class Story:
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
         self.final: dict[str, Ending] = {}
-        self.details = Details() if has_details else None
+        self.starts: dict[str, StartPoint] = {}
+        self.starts_elsewhere: dict[str, StartPoint] = {}
+        self._has_details = has_details
+        self._flat_configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}  # by trial id, also as they are
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
         self._resources: tuple[Any, Resources] | None = None  # of the last record: most trials need the same resources
@@ -357,11 +346,11 @@ class Story:
         trial.set_directory(self.path, record["directory"] or None)
         trial.begin_attempt(record["attempt"])
         trial.attempt.start_time = record.get("at")
-        if self.details is not None:
+        if self._has_details:
             start = trial.start_point()
-            self.details.starts[trial.trial_id] = start
+            self.starts[trial.trial_id] = start
             if trial.inherited is not None:
-                self.details.starts_elsewhere[trial.trial_id] = start
+                self.starts_elsewhere[trial.trial_id] = start
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
@@ -392,12 +381,12 @@ class Story:
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
-        if self.details is None:
+        if not self._has_details:
             return {}
-        known = self.details.flat_configs.get(trial.trial_id)
+        known = self._flat_configs.get(trial.trial_id)
         if known is None or known[0] is not trial.attempt.config:
             known = trial.attempt.config, flatten({CONFIG: trial.attempt.config})
-            self.details.flat_configs[trial.trial_id] = known
+            self._flat_configs[trial.trial_id] = known
         flat = flatten(metrics)
         flat.update(known[1])
         return flat
@@ -444,7 +433,7 @@ class Story:
         effect.transition = transition
         if transition is None:
             return
-        total = None if self.details is None else record.get(records.SUM)
+        total = record.get(records.SUM) if self._has_details else None
         if total is not None:  # the sum replaces the results, which the reader may have skipped
             trial.attempt.config = trial.current_config
             trial.take_sum(total)
@@ -460,19 +449,18 @@ class Story:
 
     def _end(self, trial: Trial, before: Phase, transition: Transition, ending: Ending) -> None:
         # If it ran, its last result is final.
-        if self.details is not None and transition is Transition.STOP and STATUS[before] == RUNNING:
+        if self._has_details and transition is Transition.STOP and STATUS[before] == RUNNING:
             if ending.kind is EndKind.RETURNED:
                 trial.returns()
             trial.completes()
         if ending.kind is EndKind.FAILED:
             trial.num_failures += 1
         if transition is Transition.FAIL:
-            text = "" if self.details is None else last_error_text(trial.local_path)
+            text = last_error_text(trial.local_path) if self._has_details else ""
             trial.error = trial_error_of_text(text or ending.text, ending.text)
         self.final.pop(trial.trial_id, None)  # a trial with a final result may still fail while it is being ended
         if transition is not Transition.RETRY:
-            if self.details is not None:
-                self.details.flat_configs.pop(trial.trial_id, None)
+            self._flat_configs.pop(trial.trial_id, None)
             trial.inherited = None
         self._move(trial, transition, ending)
 
@@ -497,7 +485,7 @@ class Story:
         self.driver.ended_before.discard(replaced.trial_id)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
-        if self.details is not None:
+        if self._has_details:
             trial.record_result(record["metrics"], flat)
         else:
             trial.progress.num_reports += 1

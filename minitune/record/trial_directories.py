@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 
 from minitune.base import files
 from minitune.base.disk import ends_run
-from minitune.checkpoint import CheckpointRecord, matches
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
@@ -100,10 +99,6 @@ class TrialDirectories:
     def _clean(self, trial: Trial) -> None:
         recorded = {kept.record.number for kept in trial.checkpoints}
         clean_trial_directory(self._run.path, trial.local_path, recorded)
-
-    def has_whole(self, trial: Trial, checkpoint: CheckpointRecord) -> bool:
-        """Whether the files of a checkpoint match its record."""
-        return matches(checkpoint, trial.local_path)
 
     def write_error(self, trial: Trial, error: TrialError) -> None:
         """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.

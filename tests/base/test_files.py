@@ -52,22 +52,6 @@ def test_a_file_replaces_a_link_in_its_place(tmp_path, outside):
     assert tree(outside) == before
 
 
-def test_a_new_file_is_whole_when_it_is_synced(tmp_path, monkeypatch):
-    """A power cut after the rename would otherwise leave an empty file under its name."""
-    path = tmp_path / "file"
-    synced = []
-    monkeypatch.setattr(
-        files, "sync_descriptor", lambda found: synced.append(("content", os.fstat(found).st_size, path.exists()))
-    )
-    monkeypatch.setattr(files, "sync_directory", lambda found: synced.append(("names", 0, path.exists())))
-
-    with files.new_file(str(path), sync=True) as file:
-        file.write(b"content")
-
-    assert synced == [("content", 7, False), ("names", 0, True)]
-    assert path.read_bytes() == b"content"
-
-
 def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path in ("/proc/self", str(tmp_path / "fifo"), str(tmp_path / "missing")):

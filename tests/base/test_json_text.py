@@ -27,6 +27,8 @@ class Array:
         self._items = items
 
     def tolist(self):
+        if isinstance(self._items, Exception):
+            raise self._items
         return self._items
 
     def __str__(self):
@@ -65,6 +67,8 @@ VALUES = [
     (Array([1, [2]]), [1, [2]]),
     (Array([1], size=10_001), "an array"),
     (Array(3), "an array"),
+    (Array([math.nan, [math.inf], b"x"]), [None, ["Infinity"], "b'x'"]),
+    (Array(RuntimeError("no memory")), "an array"),
     (MappingProxyType({"a": (1,)}), {"a": [1]}),
     (OrderedDict(a=math.nan), {"a": None}),
     (b"bytes", "b'bytes'"),

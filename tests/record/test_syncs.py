@@ -54,24 +54,6 @@ def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts(tmp
     assert trace.lines == ["rename to file"], "nothing that was not asked for"
 
 
-def test_a_checkpoint_is_synced_from_the_inside_out(tmp_path, trace):
-    directory = tmp_path / "run" / "trial" / "checkpoint_000000"
-    (directory / "sub").mkdir(parents=True)
-    (directory / "sub" / "inner").touch()
-    (directory / "outer").touch()
-    (directory / "link").symlink_to("nowhere")
-    for _ in files.sync_tree_steps(str(directory)):
-        pass
-    assert trace.lines == [
-        "sync inner",
-        "sync names in sub",
-        "sync outer",
-        "sync names in checkpoint_000000",
-        "sync names in trial",
-        "sync names in run",
-    ]
-
-
 def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(tmp_path, trace, monkeypatch):
     path = tmp_path / "journal"
     with closing(Journal(path, NoThread(), is_new=True)) as journal:
