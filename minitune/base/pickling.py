@@ -40,29 +40,8 @@ _LIBRARY = sys.stdlib_module_names - {"__main__"}
 def dumps(value: Any, what: str) -> bytes:
     """Pickle any `value`, for `load_value` or `pickle.loads`. Objects of the main module go by value."""
     buffer = io.BytesIO()
-    try:
-        _PlainPickler(buffer, PROTOCOL).dump(value)
-    except Exception:  # not plain, or not picklable; the code below reports that
-        buffer = io.BytesIO()
-        dump(value, buffer, what)
+    dump(value, buffer, what)
     return buffer.getvalue()
-
-
-class _NotPlainError(Exception):
-    """The value contains an object that plain `pickle` may pickle differently from cloudpickle."""
-
-
-class _PlainPickler(pickle.Pickler):
-    """Pickles what every process can load: numbers, strings, built-in containers and objects of this package."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, (type, types.FunctionType)):
-            kind = value
-        else:
-            kind = type(value)
-        if kind.__module__.partition(".")[0] != _PACKAGE and kind is not functools.partial:
-            raise _NotPlainError
-        return NotImplemented
 
 
 def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
@@ -180,13 +159,6 @@ def dumps_by_value(value: Any) -> bytes:
 def dumps_small(value: Any, what: str, limit_bytes: int, *, for_later: bool = False) -> bytes | None:
     """Pickle `value` like `dumps` or `dumps_for_later` if the pickle is small. Otherwise stop early and return None."""
     sink = _Limited(limit_bytes)
-    try:
-        _PlainPickler(sink, PROTOCOL, buffer_callback=sink.take).dump(value)
-        return b"".join(sink.parts)
-    except _TooLarge:
-        return None
-    except Exception:  # not plain, or not picklable
-        sink = _Limited(limit_bytes)
     try:
         if for_later:
             dump_for_later(value, sink, what, sink.take)
