@@ -324,8 +324,8 @@ class ResultGrid(Sequence[Result]):
             scope: The value that counts: `last`, `all` (the best one), `avg`, `last-5-avg` or `last-10-avg`. By default
                 the last; if a scheduler has stopped trials, the mean of the last three, of those with the most reports.
             filter_nan_and_inf: Leave out trials whose value is not finite.
-            by: `"value"`, or `"estimate"`: the first of `get_estimates`, since the best value of a noisy objective is
-                a lucky one. With too few trials, the value decides.
+            by: `"value"`, or `"estimate"`: the first of `get_estimates`, if there are enough trials. Without a scope,
+                also if a repeat of the search had another value.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` or `by` has another value.

@@ -96,18 +96,21 @@ def load(name: str, rows: int) -> tuple[Any, Any]:
     return x[order], y[order]
 
 
-def evaluate(task: ModelTask, config: Config, split: int = 0) -> float:
+def evaluate(task: ModelTask, config: Config, split: int = 0, again: int = 0) -> float:
     """The loss of a configuration in cross-validation. NaN if it fails.
 
     Args:
         task: The task.
         config: The configuration.
         split: The number of the split into folds. A model draws other random numbers in each split.
+        again: How often it was evaluated before. A model draws other random numbers each time, on the same folds.
     """
     x, y = load(task.data, task.rows)
     text = repr(sorted(config.items(), key=str))
     if split:
         text += f" {split}"
+    if again:
+        text += f" again {again}"
     seed = int(hashlib.blake2b(text.encode(), digest_size=4).hexdigest(), 16)
     kind: Any = KFold if task.loss == "squared" else StratifiedKFold
     folds = kind(task.folds, shuffle=True, random_state=split)

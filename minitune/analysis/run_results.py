@@ -18,7 +18,6 @@ from minitune.base.text import warn_once
 from minitune.experiment.goal import (
     Goal,
     Metric,
-    best_trial,
     check_mode,
     check_objectives,
     is_unreported,
@@ -30,6 +29,7 @@ from minitune.experiment.trial import Trial
 from minitune.record import journal
 from minitune.record.layout import RunDirectory
 from minitune.result import CONFIG, DEFAULT_METRIC, EXPERIMENT_TAG, TRIAL_ID, flat_row
+from minitune.view.best import best_of
 
 if TYPE_CHECKING:
     import pandas
@@ -85,7 +85,8 @@ class RunResults:
             if not is_known:
                 return None if is_unreported(self.trials, wanted) else self.trials[0]
         metric, mode = self.require_goal(metric, mode)
-        return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
+        best = best_of(self.trials, metric, mode, scope, filter_nan_and_inf)
+        return None if best is None else best.trial
 
     def front(self, metric: list[str] | None, mode: list[str] | None) -> list[Trial]:
         """See `ResultGrid.get_front`."""

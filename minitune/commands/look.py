@@ -25,6 +25,7 @@ from minitune.config import default_storage_path
 from minitune.record.layout import locate_run
 from minitune.record.standing import read_standing
 from minitune.result import CONFIG, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.view.best import ranked
 from minitune.view.colors import DAMAGED, has_color
 from minitune.view.facts import identity_of
 from minitune.view.rows import (
@@ -164,7 +165,7 @@ def _listing_of(names: Sequence[str]) -> Listing:
 def _trials(name: str) -> Listing:
     run, state = read_standing(existing_run(name))
     goal = run.setup.goal
-    trials = best_first(run.trials, goal.ranked(run.trials))
+    trials = best_first(run.trials, ranked(run.trials, goal))
     names = parameter_names(trials)
     counts = counted(len(trials), "trial")
     if run.not_drawn:

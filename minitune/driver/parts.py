@@ -162,7 +162,7 @@ def build_search_alg(
         search_alg.set_rules(rules)
     search_alg.set_seed(component_seed(seed, "searcher"))
     hook = search_alg.set_search_properties
-    spec = {**experiment.public_spec, "stops_early": stops_early}
+    spec = {**experiment.public_spec, "stops_early": stops_early, "may_repeat": not stops_early}
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
     if tune.warm_start:  # only now, because the searcher must know the space and the metric
         search_alg.learn_from(tune.warm_start)

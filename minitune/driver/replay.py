@@ -27,6 +27,7 @@ from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Effect, Story
+from minitune.search.searcher import Repeated
 
 logger = logging.getLogger("minitune")
 
@@ -124,8 +125,11 @@ class Replay(Story):
             return _anew(replaced, record["trial"])
         maker = self.maker
         maker.ids.prefix, _, _ = record["trial"].rpartition("_")
-        if records.repeat_of(record) is None:
+        repeat = records.repeat_of(record)
+        if repeat is None:
             self.hooks.adopt(record["trial"], record["config"])
+        elif repeat.is_suggested:
+            self.hooks.adopt(record["trial"], Repeated(record["config"], repeat.trial_id))
         maker.ids.count = max(maker.ids.count, record["number"] + 1)
         trial = Trial(maker.trainable_name)
         maker.equip(trial)

@@ -1,6 +1,7 @@
 """Goal: what a run optimises, and which trials are the best.
 
-`Goal.ranked` is the only order of trials, and its first one is `best_trial`. It prefers the first of equals;
+`Goal.ranked` is the order of trials by their values, and its first one is `best_trial` (`view.best` asks for estimates
+first). It prefers the first of equals;
 `best_checkpoint` prefers the last.
 
 If a scheduler has stopped trials, the best value of all is often a lucky one of a trial that hardly began. So only the
@@ -351,6 +352,7 @@ class Best:
     Attributes:
         value: The value for which it is the best one: the mean of its repeats, or its own.
         least: If another trial has a better value and was left out, the reports that a trial needs; else 0.
+        is_expected: Whether another trial has a better value, and this one a better estimate.
     """
 
     trial: Trial
@@ -358,6 +360,7 @@ class Best:
     value: float
     confirmed: Confirmation | None = None
     least: int = 0
+    is_expected: bool = False
 
     @classmethod
     def of(
@@ -389,7 +392,9 @@ class Best:
         if self.confirmed is not None:
             return f"{self.metric}={self.confirmed}"
         text = f"{self.metric}={number_text(self.value)}"
-        if self.least:
+        if self.is_expected:
+            text += " (best by estimate: a repeat had another value)"
+        elif self.least:
             text += f" (best mean of the last {_RECENT} reports, of trials with {self.least} or more)"
         return text
 

@@ -71,19 +71,25 @@ class Attempt:
 
 
 class Repeat(NamedTuple):
-    """Why a trial runs the configuration of another one again: to confirm its value; see `TuneConfig.confirm`.
+    """Why a trial runs the configuration of another one again: to confirm its value (`TuneConfig.confirm`), or because
+    the search suggests it, to learn how much the value changes.
 
     Attributes:
         trial_id: The id of that other trial.
-        metric: The flattened name of the metric by which it was promising.
-        mode: `"min"` or `"max"`.
+        metric: The flattened name of the metric by which it was promising; None if the search has suggested it.
+        mode: `"min"` or `"max"`; None like the metric.
         iterations: After how many it ends; None if it ends by itself.
     """
 
     trial_id: str
-    metric: str
-    mode: str
+    metric: str | None = None
+    mode: str | None = None
     iterations: int | None = None
+
+    @property
+    def is_suggested(self) -> bool:
+        """Whether it is one of the search's own trials."""
+        return self.metric is None
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from minitune.base.table import Part, as_text, format_cell, left_out_line
 from minitune.base.text import Console, counted, duration, wrapped
 from minitune.error import MissingMetricError
 from minitune.experiment import states
-from minitune.experiment.goal import Goal, Metric, best_trial, check_mode
+from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
 from minitune.output.live import ErrorKind, RunSnapshot, best_row_text, progress_text, render, render_html
@@ -32,6 +32,7 @@ from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
+from minitune.view.best import best_of, ranked
 from minitune.view.colors import has_color
 from minitune.view.pace import pace_of, rest_of_run_s
 from minitune.view.rows import (
@@ -241,7 +242,8 @@ class LiveReporter(ProgressReporter):
         metric = self._goal.metric
         if metric is None or self._goal.mode is None:
             return None, metric
-        return best_trial(trials, metric, self._goal.mode), metric
+        best = best_of(trials, metric, self._goal.mode)
+        return None if best is None else best.trial, metric
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The headers of the metric columns, by metric."""
@@ -405,7 +407,7 @@ class LiveReporter(ProgressReporter):
         running: list[Trial] = []
         has_rows = self.print_intermediate_tables is not False
         if goal is not None and has_rows:
-            best = Goal(*goal).ranked(trials)[:_MAX_BEST_ROWS]
+            best = ranked(trials, Goal(*goal))[:_MAX_BEST_ROWS]
         elapsed_s = self._elapsed_s()
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.

@@ -130,10 +130,10 @@ class ProgressDisplay:
         commands: Sequence[str] = (),
     ) -> None:
         """Show the end of the run."""
-        took_s = self.stop()
+        self.stop()
         reporter = self.reporter
         if reporter is not None:
-            from minitune.view.remarks import closing_remarks, remark_on_luck_of
+            from minitune.view.remarks import closing_remarks
             from minitune.view.summary import early_end
 
             self._ending = early_end(trials)
@@ -145,11 +145,7 @@ class ProgressDisplay:
                 self._raised = failed
             self.report(trials, done=True)
             is_cut = bool(self._ending)
-            remarks = [*closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)]
-            metric = self.tune_config.metric
-            mode = self.tune_config.mode
-            if isinstance(metric, str) and isinstance(mode, str):
-                remarks += remark_on_luck_of(trials, metric, mode, took_s)
+            remarks = closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)
             shows = [f"To look at the run: {command}" for command in commands]
             for line in (*remarks, *shows):
                 self._call((reporter.say,), None, line)

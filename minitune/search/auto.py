@@ -14,7 +14,8 @@ from minitune.search.evolution import Evolution
 from minitune.search.groups import Group
 from minitune.search.model import Model
 from minitune.search.parzen import Kernels, Point
-from minitune.search.ranking import Ranking
+from minitune.search.ranking import Observation, Ranking
+from minitune.search.searcher import Metric, Repeated
 from minitune.search.tpe import TPESearch
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ _LARGE = 16
 _MOST_LEFT = 150
 """If a finite space has at most so many untried configurations, the process compares all of them. Not measured: more
 take longer.
+"""
+_FIRST_REPEAT = 14
+_LEAST_SAMPLES = 20
+"""After so many trials the best one is run again, in searches of at least so many: `benchmarks/FINDINGS.md`, *repeat*.
 """
 
 
@@ -82,19 +87,15 @@ class Region:
 class AutoSearch(TPESearch):
     """Needs few trials: a Gaussian process takes turns with Parzen estimators, or with evolution.
 
-    Without numpy, the estimators search alone.
+    The first trial has the middle of each range. After half of `n_initial_points` trials, every other suggestion comes
+    from the process, in a region around the best trial. The others are drawn from the space, later from the estimators
+    (`TPESearch`); with 16 or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
-    All models learn from all trials. The first trial has the middle of each range. After half of `n_initial_points`
-    trials, every other suggestion comes from the process, which searches a region around the best trial. The others are
-    drawn from the space, and after `n_initial_points` trials come from the estimators (`TPESearch`); with 16 or more
-    numbers and no choices, from the evolution strategy, which searches alone beyond 60.
+    The estimators search alone without numpy, with several objectives, with choices among more than 60 parameters, and
+    if trials are stopped early. The process avoids points where most trials have failed. Of 20 samples or more, about
+    the fifteenth repeats the best one, to learn whether values are noisy. Else untried ones come first.
 
-    The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
-    stopped early. The process avoids points where most trials have failed. No configuration is tried twice, unless
-    all of a finite space were tried.
-
-    A suggestion costs 5 to 12 ms of CPU with ten parameters. The arguments are those of
-    `TPESearch`.
+    A suggestion costs 5 to 12 ms of CPU with ten parameters. The arguments are those of `TPESearch`.
     """
 
     _STATE = (*TPESearch._STATE, "_logs", "_region")
@@ -103,6 +104,13 @@ class AutoSearch(TPESearch):
     _region: Region | None = None
     _evolution: Evolution | None = None
     _heard = 0
+    _samples = 0.0  # of the search; infinite if it has no end, 0 if no trial may repeat another one
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        takes_space = super().set_search_properties(metric, mode, config, **spec)
+        if spec.get("may_repeat"):
+            self._samples = math.inf if spec["num_samples"] == -1 else spec["num_samples"]
+        return takes_space
 
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
@@ -125,8 +133,22 @@ class AutoSearch(TPESearch):
                 points = self._improve(model, group, process)
         elif can_evolve and len(ranking) >= self.n_initial_points:
             points = [self._evolve(group.kernels, ranking, rng)]
+        again = self._best_to_repeat(ranking, model.left)
+        if again is not None:
+            config, values = model.draw_prior(rng, again.values)
+            return Repeated(config, again.trial_id), values
         found = filter(None, (model.configuration(group.decode(point)) for point in points))
         return next(found, None) or super()._propose(model, ranking, number, rng)
+
+    def _best_to_repeat(self, ranking: Ranking, left: float) -> Observation | None:
+        """The trial to run again now; None if it is not the time for that, or a finite space needs the trials left."""
+        own = [each for each in (*self._ended, *self._live.values()) if each.trial_id]
+        is_time = self._samples >= _LEAST_SAMPLES and len(own) >= _FIRST_REPEAT and not self._tries
+        if not is_time or any(each.repeats for each in own) or left <= self._samples - len(own) < math.inf:
+            return None
+        able = {each.number: each for each in own if None not in each.values.values()}
+        best = ranking.best(able, 1.0, 1)
+        return able[best[0]] if best else None
 
     def _skip(self, number: int, rng: random.Random) -> None:
         """The process learns from the trials so far as for a proposal: it begins where it has ended the last time."""

@@ -100,14 +100,14 @@ class Confirm:
         """Whether the search and all of its trials have ended."""
         if not self.__wrapped__.is_finished():
             return False
-        return all(trial.is_finished() for trial in self._trials() if trial.repeats is None)
+        return all(trial.is_finished() for trial in self._trials() if _confirmed(trial) is None)
 
     def _missing(self) -> Iterator[Trial]:
         """The trials to repeat, in rounds, once for each repeat that the run lacks. Blocks for up to 0.2 s of CPU."""
         trials = self._trials()
         if self._chosen is None:
             self._chosen = promising(trials, self._metric, self._mode, CONFIRMED)
-        known = Counter(trial.repeats.trial_id for trial in trials if trial.repeats is not None)
+        known = Counter(map(_confirmed, trials))
         for number in range(self._count):
             for trial in self._chosen:
                 if known[trial.trial_id] <= number:
@@ -124,6 +124,12 @@ class Confirm:
             iterations = None
         made.set_repeats(Repeat(trial.trial_id, self._metric, self._mode, iterations))
         return made
+
+
+def _confirmed(trial: Trial) -> str | None:
+    """The id of the trial that it confirms; None if it is a trial of the search."""
+    repeats = trial.repeats
+    return None if repeats is None or repeats.is_suggested else repeats.trial_id
 
 
 def promising(trials: Sequence[Trial], metric: str, mode: str, count: int) -> list[Trial]:

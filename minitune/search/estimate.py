@@ -11,12 +11,14 @@ import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base.checks import is_real
 from minitune.base.numbers import finite_number
 from minitune.base.text import number_text
-from minitune.experiment.goal import best_trial, compared_values
+from minitune.experiment.goal import best_trial, compared_values, statistic_of
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
 
@@ -43,7 +45,7 @@ _OFFSETS = (-3.0, -2.0, -1.2, -0.6, 0.0, 0.6, 1.2, 2.0, 3.0)
 _LEAST_SHARE = 1e-3
 """A noise with less weight than this does not count. Not measured: each costs a fit, and it would change little."""
 _LEAST_NOISE = math.log(0.01)
-"""With less noise than this, no value may be luck."""
+"""With less noise than this, values count as exact. Not measured."""
 _DEVIATIONS = 2.2
 """The half width of an interval of 90 %, in standard deviations: see `benchmarks/FINDINGS.md`, *intervals*."""
 _MANY_TIMES = 20
@@ -73,16 +75,11 @@ class Estimate:
     high: float
     is_noisy: bool
 
-    @property
-    def is_lucky(self) -> bool:
-        """Whether the value seen is outside of the interval."""
-        return self.is_noisy and not self.low <= self.seen <= self.high
-
     def __str__(self) -> str:
-        return f"about {short(self.expected)} ({short(self.low)} to {short(self.high)})"
+        return f"about {_short(self.expected)} ({_short(self.low)} to {_short(self.high)})"
 
 
-def short(value: float) -> str:
+def _short(value: float) -> str:
     """A number with as many digits as an estimate deserves."""
     return number_text(float(f"{value:.3g}"))
 
@@ -91,7 +88,8 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str | None
     """Estimate the expected values of the trials that can be compared with the best one.
 
     These trials have a finite value, and have run at least as many iterations as the best one. Of more than 100, the
-    estimates are for the 50 most similar to the best one, and for 50 others. Blocks for up to 0.2 s of CPU.
+    estimates are for the 50 most similar to the best one, and for 50 others. If a repeat had the value of its trial,
+    each is the value. Blocks for up to 0.2 s of CPU.
 
     Args:
         trials: The trials of a run.
@@ -117,34 +115,48 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str | None
             compared.append((sign * value, trial))
     if len(compared) < FEWEST:
         return []
-    inputs = _coordinates([trial for _, trial in compared])
+    if is_exact(trials, metric, mode, scope):
+        compared.sort(key=itemgetter(0))
+        found = [(trial.trial_id, sign * value) for value, trial in compared[:_MOST]]
+        return [Estimate(trial_id, value, value, value, value, False) for trial_id, value in found]
+    again = [(sign * value, trial) for value, _, trial in _repeats(trials, metric, mode, scope)]
+    inputs = _coordinates([trial for _, trial in [*compared, *again]])
     if not inputs[0]:
         return []
-    chosen = _chosen(inputs, next(number for number, (_, trial) in enumerate(compared) if trial is best))
+    count = len(compared)
+    chosen = _chosen(inputs[:count], next(number for number, (_, trial) in enumerate(compared) if trial is best))
+    inputs = [*[inputs[number] for number in chosen], *inputs[count:]]
     compared = [compared[number] for number in chosen]
-    inputs = [inputs[number] for number in chosen]
-    values = [value for value, _ in compared]
-    means, deviations, noise = _fit(inputs, values)
-    found = []
-    for (value, trial), mean, deviation in zip(compared, means, deviations, strict=True):
+    values = [value for value, _ in [*compared, *again]]
+    means, deviations, noise = _fit(tuple(inputs), tuple(values))
+    made = []
+    for (value, trial), mean, deviation in zip(compared, means, deviations, strict=False):
         half = _DEVIATIONS * deviation
         expected = sign * mean
         is_noisy = noise >= _LEAST_NOISE
-        found.append(Estimate(trial.trial_id, sign * value, expected, expected - half, expected + half, is_noisy))
-    return sorted(found, key=lambda each: max(sign * each.low, sign * each.high))
+        made.append(Estimate(trial.trial_id, sign * value, expected, expected - half, expected + half, is_noisy))
+    return sorted(made, key=lambda each: max(sign * each.low, sign * each.high))
 
 
-def remark_on_luck(found: Sequence[Estimate], mode: str) -> str:
-    """The remark on a best value that is outside of its interval; empty if it is inside. Whether it was lucky is not
-    known: of an exact objective, it is what it is. `found` is what `estimates` has returned.
-    """
-    if not found:
-        return ""
-    choose = max if mode == "max" else min
-    best = choose(found, key=lambda each: each.seen)
-    if not best.is_lucky or short(best.seen) == short(best.expected):
-        return ""
-    return f"{short(best.seen)} may be luck: if values are noisy, expect about {short(best.expected)}; confirm=3 tells"
+def is_exact(trials: Sequence[Trial], metric: str, mode: str, scope: str | None = None) -> bool | None:
+    """Whether the trials that the search has repeated had the same values again; None if that is not known."""
+    pairs = _repeats(trials, metric, mode, scope)
+    return all(value == seen for value, seen, _ in pairs) if pairs else None
+
+
+def _repeats(trials: Sequence[Trial], metric: str, mode: str, scope: str | None) -> list[tuple[float, float, Trial]]:
+    """The repeats that the search has suggested: each with its value, and that of its trial."""
+    statistic = statistic_of(scope, mode)
+    whole = {trial.trial_id: trial for trial in trials if trial.ending is not None and trial.ending.kind.is_complete}
+    found = []
+    for trial in whole.values():
+        if trial.repeats is None or not trial.repeats.is_suggested or trial.repeats.trial_id not in whole:
+            continue
+        value = trial.progress.analysis.get(metric, statistic)
+        seen = whole[trial.repeats.trial_id].progress.analysis.get(metric, statistic)
+        if value is not None and seen is not None and math.isfinite(value - seen):
+            found.append((value, seen, trial))
+    return found
 
 
 def _iterations(trial: Trial) -> int:
@@ -216,7 +228,8 @@ def _is_logarithmic(numbers: Sequence[float], low: float, high: float) -> bool:
 
 
 # -- the surface -------------------------------------------------------------------------------------------------------
-def _fit(inputs: Sequence[Vector], values: Sequence[float]) -> tuple[list[float], list[float], float]:
+@lru_cache(maxsize=4)  # views ask again and again
+def _fit(inputs: tuple[Vector, ...], values: tuple[float, ...]) -> tuple[list[float], list[float], float]:
     """The mean and the standard deviation of the surface at each point, and the logarithm of the noise's share.
 
     Length scales are the most likely ones; means and deviations are those of several noises, weighted by their

@@ -278,6 +278,7 @@ class FilteredSearcher(SearcherWrapper):
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         self._space = config
+        spec = {**spec, "may_repeat": False}
         is_taken = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
         if not is_taken and self.searcher.own_space is not None:
             self._space = overlay(config, self.searcher.own_space)[0]

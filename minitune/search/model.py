@@ -81,11 +81,10 @@ class Model:
         ValueError: If there is a grid.
     """
 
-    def __init__(self, space: Any, gamma: float, n_candidates: int, max_bad: int | None):
+    def __init__(self, space: Any, gamma: float, n_candidates: int):
         self._space = space
         self._gamma = gamma
         self._n_candidates = n_candidates
-        self._max_bad = max_bad
         members: dict[Parent, list[Parameter]] = {}
         for parameter in parameters(space):
             members.setdefault(parameter.parent, []).append(parameter)
@@ -238,7 +237,7 @@ class Model:
             best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
             good = GoodSide(kernels.kernel_space, [kernels.points[number] for number in best])
             waiting = [number for number in pending if number in kernels.points]
-            sides[group.parent] = good, BadSide(kernels, best, waiting, self._max_bad)
+            sides[group.parent] = good, BadSide(kernels, best, waiting)
         return sides[group.parent]
 
     def _draw(

@@ -295,24 +295,20 @@ class Kernels:
 
 class BadSide:
     """The mixture over all other observations; its bandwidth may change `kernels`. Pending ones keep suggestions away,
-    but less than a bad value. `max_count` limits it to the newest; with None, old ones are sampled.
+    but less than a bad value. Old ones are sampled.
     """
 
-    def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
+    def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int]):
         kernel_space = kernels.kernel_space
         end = len(kernels.numbers)
         self._kernels = kernels
-        if max_count is None:
-            self._first = 0
-        else:
-            self._first = max(0, end - max_count)
         # The newest observations all, older ones in parts that double in size, of which an ever smaller share is used.
         self._spans: list[range] = []
         size = _FIRST_PART
-        while end > self._first:
+        while end > 0:
             # Odd steps: if two searchers take turns, even steps would find the points of only one of them.
             step = max(1, size // _LARGEST_PART - 1)
-            begin = max(self._first, end - size)
+            begin = max(0, end - size)
             self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in the sample or out
             end = end - size
             size = 2 * size
@@ -351,15 +347,14 @@ class BadSide:
 
     def _heights_of(self, span: range) -> list[float]:
         """The heights of the kernels: from 1 / count for the oldest to full weight for the newest."""
-        first = self._first
         kernels = self._kernels
         step = span.step  # one of so many is used, and stands for all of them
-        count = len(kernels.numbers) - first
+        count = len(kernels.numbers)
         ramp = max(0, count - _NEWEST)  # how many are older than those with full weight
         rise = 0.0
         if count:
             rise = (1 - 1 / count) / max(ramp - 1, 1)
-        weights = [step / count + step * rise * (index - first) for index in span if index < first + ramp]
+        weights = [step / count + step * rise * index for index in span if index < ramp]
         weights += [float(step)] * (len(span) - len(weights))
         heights = list(map(mul, kernels.corrections[span.start : span.stop : step], weights))
         for index, weight in self._special:

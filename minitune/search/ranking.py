@@ -44,6 +44,8 @@ class Observation:
     """A trial, or a point that was evaluated elsewhere.
 
     Attributes:
+        trial_id: Empty for such a point.
+        repeats: The id of the trial that it repeats; empty if it repeats none.
         values: The parameter values by name (for a choice, the index); None for a value outside the space.
         config: The configuration, as long as the space is unknown.
         rows: The value at each step, if the policy needs them.
@@ -59,6 +61,8 @@ class Observation:
     arrival: int | None = None
     is_paused: bool = False
     has_failed: bool = False
+    trial_id: str = ""
+    repeats: str = ""
 
 
 def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from minitune.base.checks import shown
 from minitune.base.randomness import GlobalDraws
 from minitune.base.saved import Saved
-from minitune.experiment.trial import EarlierRun, Trial
+from minitune.experiment.trial import EarlierRun, Repeat, Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.filters import FilteredSearcher, Rules
 from minitune.search.searcher import (
     Metric,
+    Repeated,
     Searcher,
     call_set_search_properties,
     cannot_learn,
@@ -317,6 +318,8 @@ class SearchGenerator(SearchAlgorithm):
             searched = leaves(config, paths)
             evaluated = {path_text(path): value for path, value in searched.items()}
             trial = maker.make(config, evaluated, format_tag(maker.ids.count, searched))
+            if isinstance(suggestion, Repeated):
+                trial.set_repeats(Repeat(suggestion.trial_id))
         except BaseException:
             # The searcher must be told of the end of each suggestion, even if no trial could be made of it.
             self.on_trial_complete(trial_id, error=True)

@@ -360,6 +360,23 @@ class TriedConfig(dict[str, Any]):
     """Marks the configuration of an earlier trial: searchers leave out what the space lacks, such as old constants."""
 
 
+class Repeated(dict[str, Any]):
+    """A suggestion that is the configuration of an earlier trial, to learn how much its value changes.
+
+    Attributes:
+        trial_id: The id of that trial.
+    """
+
+    def __init__(self, config: Mapping[str, Any], trial_id: str):
+        super().__init__(config)
+        self.trial_id = trial_id
+
+
+def repeated_by(suggestion: Any) -> str:
+    """The id of the trial that a suggestion repeats; empty if it repeats none."""
+    return suggestion.trial_id if isinstance(suggestion, Repeated) else ""
+
+
 # -- shared with the search algorithms --------------------------------------------------------------------------
 
 

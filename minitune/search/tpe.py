@@ -17,7 +17,7 @@ from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values
 from minitune.search.model import Model
 from minitune.search.ranking import Observation, Ranking, check_early_stop
-from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
+from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, repeated_by, require_mode
 from minitune.space.guesses import agrees, guess_of, nested
 from minitune.space.parameters import Parameter, parameters, space_size, values_of
 from minitune.space.tree import assign_value, copy_tree, get_value
@@ -39,7 +39,6 @@ class TPESearch(SpaceSearcher):
         n_initial_points: How many trials end before the model is used.
         gamma: The share that counts as good, at most 25 trials.
         n_candidates: Draws compared for each suggestion.
-        max_bad: How many bad trials are used, the newest; by default all, beyond 500 a sample.
         early_stop: Which values of trials of different lengths are compared: `"last"`, or `"rung"` (at the highest step
             that ten have reached). None: `"rung"` if the scheduler stops trials early, else `"last"`.
         seed: Has precedence over the run's.
@@ -61,7 +60,6 @@ class TPESearch(SpaceSearcher):
         n_initial_points: int = 10,
         gamma: float = 0.2,
         n_candidates: int = 24,
-        max_bad: int | None = None,
         early_stop: str | None = None,
         seed: int | None = None,
         evaluated_rewards: Sequence[Any] | None = None,
@@ -71,11 +69,10 @@ class TPESearch(SpaceSearcher):
         require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
         require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
         require(is_whole(n_candidates) and n_candidates >= 1, "n_candidates: an int >= 1", n_candidates)
-        require(max_bad is None or (is_whole(max_bad) and max_bad >= 1), "max_bad: None or an int >= 1", max_bad)
         check_early_stop(early_stop, isinstance(metric, (list, tuple)))
         self.n_initial_points = n_initial_points
         self.early_stop = early_stop
-        self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
+        self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates}
         self._has_own_space = bool(space)
         self._stops_early = False  # whether the scheduler does
         # Each suggestion draws with a generator of its own, made from this and its number. So a replay that skips some
@@ -129,7 +126,7 @@ class TPESearch(SpaceSearcher):
                     model.count,
                 )
             config, values = self._propose(model, ranking, number + self._tries, rng)
-        observation = Observation(number, values)
+        observation = Observation(number, values, trial_id=trial_id, repeats=repeated_by(config))
         self._live[trial_id] = observation
         model.add(observation)
         return config
@@ -145,7 +142,8 @@ class TPESearch(SpaceSearcher):
         else:
             if self._points_given == len(self._points):
                 self._skip(number, rng)
-        observation = Observation(number, config=TriedConfig(copy_tree(dict(config))))
+        tried = TriedConfig(copy_tree(dict(config)))
+        observation = Observation(number, config=tried, trial_id=trial_id, repeats=repeated_by(config))
         self._live[trial_id] = observation
         self._take_up(observation)
 

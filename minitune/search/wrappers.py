@@ -175,7 +175,7 @@ class Repeater(SearcherWrapper):
                 "ignored by the searcher",
                 *(num_samples % self.repeat, num_samples, self.repeat),
             )
-        return super().set_search_properties(metric, mode, config, **spec)
+        return super().set_search_properties(metric, mode, config, **{**spec, "may_repeat": False})
 
     def suggest(self, trial_id: str) -> Suggestion:
         if self._open is None:

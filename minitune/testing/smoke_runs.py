@@ -30,11 +30,12 @@ from minitune.base.forks import only_here
 from minitune.base.settings import variable_of
 from minitune.config import RunConfig
 from minitune.error import TrialStopped, format_stack
-from minitune.experiment.goal import Best, why_no_best
+from minitune.experiment.goal import why_no_best
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
+from minitune.view.best import best_of
 from minitune.view.summary import best_text
 
 STOP_S = 2.0
@@ -138,7 +139,7 @@ def assert_best(
         raise TypeError(f"result_grid must be a ResultGrid, but got {type(result_grid).__name__}: what fit() returns")
     results = result_grid._run
     target = Target.of(metric or results.goal.metric, at_least, at_most, mode=mode or results.goal.mode, scope=scope)
-    best = Best.of(results.trials, target.metric, target.mode, target.scope)
+    best = best_of(results.trials, target.metric, target.mode, target.scope)
     if best is None:
         raise AssertionError(f"expected {target}, but {why_no_best(results.trials, target.metric)}")
     if not target.is_met(best.value):

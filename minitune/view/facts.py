@@ -23,6 +23,7 @@ from minitune.record.standing import FINISHED_RUN, RUNNING_RUN, STOPPED_RUN, Sta
 from minitune.record.story import Story
 from minitune.result import EXPR_COMMAND_FILE, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
+from minitune.view.best import best_of
 from minitune.view.importances import importances_of
 from minitune.view.pace import times_of
 from minitune.view.rows import ended, last_line, parameter_names, shown_metric, shown_metrics
@@ -135,7 +136,7 @@ def best_facts(run: Story, state: Standing, goal: Goal, scope: str | None = None
     mode = goal.mode
     if not metric or not mode:
         return None
-    best = Best.of(run.trials, metric, mode, scope)
+    best = best_of(run.trials, metric, mode, scope)
     if best is None:
         return None
     trial = best.trial
@@ -167,7 +168,7 @@ def _best_finished(run: Story, best: Trial, metric: str, mode: str, scope: str |
     """The best trial that has not failed, if the best one has; else None."""
     if best.status != ERROR:
         return None
-    other = Best.of([trial for trial in run.trials if trial.status != ERROR], metric, mode, scope)
+    other = best_of([trial for trial in run.trials if trial.status != ERROR], metric, mode, scope)
     return None if other is None else {**identity_of_trial(other.trial), "value": other.value, "text": str(other)}
 
 
@@ -175,7 +176,7 @@ def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str | None)
     """What to expect of the best trial if it were run again; None if it has failed, was run again, without noise,
     or with too few trials.
     """
-    from minitune.search.estimate import estimates, remark_on_luck
+    from minitune.search.estimate import estimates, is_exact
 
     if best.confirmed is not None or best.trial.status == ERROR:
         return None
@@ -183,14 +184,13 @@ def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str | None)
     own = next((each for each in found if each.trial_id == best.trial.trial_id), None)
     if own is None or not own.is_noisy:
         return None
-    remark = remark_on_luck(found, mode)
+    is_known = is_exact(trials, best.metric, mode, scope) is not None
     return {
         "value": own.expected,
         "low": own.low,
         "high": own.high,
         "best_trial_id": found[0].trial_id,
-        "remark": remark,
-        "text": f"{own}: {remark}" if remark else str(own),
+        "text": str(own) if is_known else f"{own} if values are noisy: confirm=3 tells",
     }
 
 

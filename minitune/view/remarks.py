@@ -11,7 +11,6 @@ from types import FunctionType
 from typing import Any
 
 from minitune.base.numbers import known_number
-from minitune.experiment.goal import confirmations
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import OF_THE_CLOCK, lookup
@@ -20,8 +19,6 @@ from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.space.domains import Grid, as_domain
 from minitune.space.tree import Path, find_constants, find_unresolved, path_text
 
-_LONG_S = 10
-"""Seconds: an estimate of the best value takes up to 0.2, too much for a short run."""
 _SINGLE_VALUES = (
     *("batch_size", "learning_rate", "lr", "max_depth", "momentum", "n_estimators", "num_layers"),
     *("optimizer", "subsample", "weight_decay"),
@@ -119,18 +116,6 @@ def closing_remarks(
         yield "hint: no trial has reported a result: call report({'loss': ...}) in the trainable, or return such a dict"
         return
     if remark := _on_turns(trials, scheduler):
-        yield f"hint: {remark}"
-
-
-def remark_on_luck_of(trials: Sequence[Trial], metric: str, mode: str, took_s: float) -> Iterator[str]:
-    """The remark on a best value that may be luck, if the run took so long that an estimate takes no time beside it."""
-    if took_s < _LONG_S:
-        return
-    from minitune.search.estimate import estimates, remark_on_luck
-
-    if confirmations(trials, metric, mode):  # the line on the best trial says more
-        return
-    if remark := remark_on_luck(estimates(trials, metric, mode), mode):
         yield f"hint: {remark}"
 
 

@@ -13,12 +13,13 @@ from typing import Any
 from minitune.base import clock
 from minitune.base.text import date, duration
 from minitune.error import TuneError
-from minitune.experiment.goal import Best, Goal
+from minitune.experiment.goal import Goal
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.reading import RunFollower, read_overview
 from minitune.record.standing import RUNNING_RUN, Standing, read_on, settle
 from minitune.record.story import Story
 from minitune.result import CONFIG, flat_row
+from minitune.view.best import best_of
 from minitune.view.colors import DAMAGED
 from minitune.view.facts import counts_by_key
 from minitune.view.rows import WHOLE, Field, fact_field
@@ -77,7 +78,7 @@ def run_row(name: str, run: Story, state: Standing, goal: Goal | None = None) ->
     """A run as a row: how far it is, its best trial by its own goal or by this one, and its times."""
     goal = goal or run.setup.goal
     metric, mode = goal.given
-    best = Best.of(run.trials, goal.metric, goal.mode) if goal.metric and goal.mode else None
+    best = best_of(run.trials, goal.metric, goal.mode) if goal.metric and goal.mode else None
     counts = counts_by_key(run, state)
     return {
         "name": name,

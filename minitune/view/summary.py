@@ -16,6 +16,7 @@ from minitune.experiment.goal import Best, Goal
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import flatten
+from minitune.view.best import best_of, ranked
 from minitune.view.rows import last_line, metric_columns, shown_params, trials_table, values_text
 
 DEFAULT_OUTPUTS = ("stdout", "stderr")
@@ -59,18 +60,18 @@ def ending_counts(trials: Iterable[Trial], not_drawn: int = 0) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts.items()) or "none"
 
 
-def best_first(trials: Iterable[Trial], ranked: Sequence[Trial]) -> list[Trial]:
-    """The trials, those of `Goal.ranked` first. The others keep their order."""
-    places = {trial.trial_id: place for place, trial in enumerate(ranked)}
+def best_first(trials: Iterable[Trial], order: Sequence[Trial]) -> list[Trial]:
+    """The trials, those of `best.ranked` first. The others keep their order."""
+    places = {trial.trial_id: place for place, trial in enumerate(order)}
     return sorted(trials, key=lambda trial: places.get(trial.trial_id, len(places)))
 
 
 def best_and_failed(trials: Sequence[Trial], goal: Goal, max_best: int, max_failed: int) -> list[Trial]:
-    """The first of `Goal.ranked`, others if there is room, and some of the failed ones that are not among them."""
-    ranked = goal.ranked(trials)
-    known = {trial.trial_id for trial in ranked}
+    """The first of `best.ranked`, others if there is room, and some of the failed ones that are not among them."""
+    order = ranked(trials, goal)
+    known = {trial.trial_id for trial in order}
     others = [trial for trial in trials if trial.trial_id not in known and trial.status != ERROR]
-    shown = [*ranked, *others][:max_best]
+    shown = [*order, *others][:max_best]
     known = {trial.trial_id for trial in shown}
     failed = (trial for trial in trials if trial.trial_id not in known and trial.status == ERROR)
     return [*shown, *islice(failed, max_failed)]
@@ -88,7 +89,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         return []
     best = None
     if goal.metric and goal.mode:
-        best = Best.of(trials, goal.metric, goal.mode)
+        best = best_of(trials, goal.metric, goal.mode)
     return [] if best is None else [f"Best: {best_text(best, names)}"]
 
 

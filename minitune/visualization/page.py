@@ -29,6 +29,7 @@ from minitune.experiment.goal import Goal
 from minitune.record.standing import RUNNING_RUN
 from minitune.record.story import Story
 from minitune.space.tree import value_at_text
+from minitune.view.best import ranked
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
 from minitune.view.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.view.importances import importances_of
@@ -229,8 +230,8 @@ class RunData:
         left_bytes = _FILE_OUTPUT_BYTES
         history = self.history
         # If there is too much output, the errors and the best trials are what readers look for.
-        ranked = Goal(history.metric, history.mode).ranked(history.story.trials)
-        rank = {trial.number: place for place, trial in enumerate(ranked)}
+        order = ranked(history.story.trials, Goal(history.metric, history.mode))
+        rank = {trial.number: place for place, trial in enumerate(order)}
         for each in sorted(history.trials, key=lambda each: (not each.failed, rank.get(each.number, len(rank)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
             left_bytes -= len(details["output"].encode())
@@ -251,6 +252,7 @@ class RunData:
         goal = Goal(history.metric, history.mode)
         facts = run_facts(story, history.state, goal)
         best = facts["best"]
+        expected = best and best["expected"]
         row = run_row(history.name, story, history.state, goal)
         return {
             **{name: facts[name] for name in _FACTS_OF_RUN},
@@ -273,7 +275,7 @@ class RunData:
             "best_finished": best and best["best_finished"],
             "order": _order(goal, story),
             "confirmed": best and best["mean"],
-            "remark": best and (best["confirmed_text"] or (best["expected"] and best["expected"]["remark"])),
+            "remark": best and (best["confirmed_text"] or (expected and f"Expected: {expected['text']}")),
             "importances": self.importances,
         }
 
@@ -346,12 +348,12 @@ def _odd(each: TrialHistory, metric: str) -> str | None:
 
 
 def _order(goal: Goal, story: Story) -> list[int] | None:
-    """The numbers of the trials in the order of `Goal.ranked`; None if that is the order of their last values."""
-    ranked = goal.ranked(story.trials)
-    values = [trial.progress.analysis.get(str(goal.metric), "last") or 0.0 for trial in ranked]
+    """The numbers of the trials in the order of `ranked`; None if that is the order of their last values."""
+    order = ranked(story.trials, goal)
+    values = [trial.progress.analysis.get(str(goal.metric), "last") or 0.0 for trial in order]
     if values == sorted(values, reverse=goal.mode == "max") and not any(trial.repeats for trial in story.trials):
         return None
-    return [trial.number for trial in ranked]
+    return [trial.number for trial in order]
 
 
 def _finite(value: float) -> float | None:

@@ -122,12 +122,11 @@ def ages(count):
     return weights
 
 
-def bad_side(space, points, *sets):
-    good, pending, most = (*sets, *((), (), None)[len(sets) :])
+def bad_side(space, points, good=(), pending=()):
     kernels = Kernels(space)
     for number, point in enumerate(points):
         kernels.add(number, point)
-    return BadSide(kernels, good, pending, most)
+    return BadSide(kernels, good, pending)
 
 
 def log_of_bad(space, bad, point):
@@ -180,29 +179,19 @@ def test_the_bad_side_leaves_out_the_good_ones_and_believes_pending_ones_less():
         assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, points, weights, point)))
 
 
-@pytest.mark.parametrize("most", [1, 10, 40])
-def test_with_a_limit_the_bad_side_knows_the_newest_ones(most):
-    space = kernel_space(*SPACES["mixed"])
-    points = drawn(space, 60)
-    bad = bad_side(space, points, [0, 5], [], most)
-    for point in drawn(space, 10, seed=1):
-        expected = math.log(bad_density(space, points[-most:], ages(most), point))
-        assert log_of_bad(space, bad, point) == pytest.approx(expected)
-
-
 def test_the_kernels_follow_what_is_added_and_removed():
     space = kernel_space(*SPACES["mixed"])
     points = drawn(space, 40)
     kernels = Kernels(space)
     for number in range(20):
         kernels.add(number, points[number])
-    BadSide(kernels, [], [], None)  # from here on, the kernels are scaled
+    BadSide(kernels, [], [])  # from here on, the kernels are scaled
     for number in range(20, 40):
         kernels.add(number, points[number])
     for number in (3, 39, 20, 77):
         kernels.remove(number)
     left = [point for number, point in enumerate(points) if number not in (3, 39, 20)]
-    bad = BadSide(kernels, [], [], None)
+    bad = BadSide(kernels, [], [])
     for point in drawn(space, 10, seed=1):
         assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, left, ages(37), point)))
 
@@ -228,7 +217,7 @@ def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch):
     points = [kernels.kernel_space.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
 
     def densities():
-        bad = BadSide(kernels, good, [count - 1, 16], None)
+        bad = BadSide(kernels, good, [count - 1, 16])
         return [bad.log_density(kernels.kernel_space.log_prior(point), sum(bad.parts(point))) for point in points]
 
     densities()  # from here on the kernels are scaled

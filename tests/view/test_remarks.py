@@ -11,13 +11,12 @@ import minitune as tune
 from minitune import grid_search, report, uniform
 from minitune.base import clock
 from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Repeat
 from minitune.schedulers import (
     ASHAScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
 )
-from minitune.view.remarks import closing_remarks, opening_remarks, remark_on_luck_of
+from minitune.view.remarks import closing_remarks, opening_remarks
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 
@@ -228,24 +227,6 @@ def test_a_run_that_was_cut_or_is_empty_tells_only_why_its_search_has_ended():
     assert at_end([trial_of(0, 1.0)], end_reason="no points left") == ["No more trials: no points left"]
     for cut in (at_end([], end_reason="x"), at_end(silent, end_reason="x", is_cut=True)):
         assert cut == ["No more trials: x"]
-
-
-def test_a_lucky_value_is_told_after_a_run_of_ten_seconds_that_confirmed_nothing(
-    monkeypatch,
-):
-    asked = []
-    monkeypatch.setattr("minitune.search.estimate.estimates", lambda *goal: asked.append(goal[1:]) or ["found"])
-    monkeypatch.setattr("minitune.search.estimate.remark_on_luck", lambda found, mode: f"{found[0]} {mode}")
-    trials = [trial_of(0, 1.0)]
-    told = ["hint: found max"]
-    assert list(remark_on_luck_of(trials, "loss", "max", 9.9)) == []
-    assert list(remark_on_luck_of(trials, "loss", "max", 10.0)) == told
-    assert asked == [("loss", "max")]
-    again = trial_of(1, 2.0)
-    again.repeats = Repeat("t0000", "loss", "max")
-    assert list(remark_on_luck_of([*trials, again], "loss", "max", 10.0)) == []
-    monkeypatch.setattr("minitune.search.estimate.remark_on_luck", lambda found, mode: "")
-    assert list(remark_on_luck_of(trials, "loss", "max", 10.0)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from kit import fit, listening, run_path, virtual_executor
 
 from minitune import ExperimentAnalysis, choice, grid_search, loguniform, report, uniform
-from minitune.base import clock
 from minitune.commands.cli import main
-from minitune.search.estimate import Estimate, _chosen, _columns_of, _fitted, remark_on_luck
+from minitune.search.estimate import Estimate, _chosen, _columns_of, _fitted
 from minitune.view.history import RunHistory
 from minitune.visualization.page import RunData
 
@@ -83,9 +82,7 @@ def test_without_noise_the_expected_value_is_the_value_seen():
     grid = run(1, noise=0.0)
     for each in grid.get_estimates():
         assert each.expected == pytest.approx(each.seen, abs=0.02)
-        assert not each.is_lucky
     assert grid.get_best_result(by="estimate").path == grid.get_best_result().path
-    assert remark_on_luck(grid.get_estimates(), "min") == ""
 
 
 def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed():
@@ -182,24 +179,7 @@ def test_any_value_may_be_reported_as_the_iteration(iteration):
     assert main(["best", str(run_path())]) == 0
 
 
-@pytest.mark.parametrize(
-    ("best", "other", "mode", "remark"),
-    [
-        ((0.183, 0.2104, 0.19, 0.23, True), 0.2, "min", "0.183 may be luck: if values are noisy, expect about 0.21"),
-        ((5.0, 3.0, 2.0, 4.0, True), 3.5, "max", "5 may be luck: if values are noisy, expect about 3"),
-        ((0.183, 0.2104, 0.19, 0.23, False), 0.2, "min", ""),
-        ((5.0, 5.001, 5.0005, 6.0, True), 3.5, "max", ""),  # the same in three digits
-    ],
-)
-def test_a_best_value_outside_of_its_interval_may_be_luck(best, other, mode, remark):
-    found = [Estimate("b", other, other, other - 1, other + 1, True), Estimate("a", *best)]
-    assert remark_on_luck(found, mode) == (f"{remark}; confirm=3 tells" if remark else "")
-    assert remark_on_luck([], mode) == remark_on_luck(found[:1], mode) == ""
-
-
-def test_a_value_at_an_end_of_its_interval_is_no_luck():
-    seen = [Estimate("a", value, 2.0, 1.0, 3.0, True).is_lucky for value in (0.99, 1.0, 2.0, 3.0, 3.01)]
-    assert seen == [True, False, False, False, True]
+def test_an_estimate_is_a_short_text():
     assert str(Estimate("a", 9.0, 2.0, 1.23456, 3.0, True)) == "about 2 (1.23 to 3)"
 
 
@@ -271,22 +251,7 @@ def test_the_loss_of_a_surface_is_its_negative_log_posterior():
     assert fit.loss == pytest.approx(math.log(variance) + 0.5 * math.log(determinant) + prior)
 
 
-def test_a_long_run_ends_with_the_remark_and_a_short_one_without(capsys):
-    for seconds, is_shown in ((0.1, False), (3.0, True)):
-        rng = random.Random(0)
-
-        def train(config, seconds=seconds, rng=rng):
-            clock.current.sleep(seconds)
-            report({"loss": (config["x"] - 0.5) ** 2 + rng.gauss(0, 0.2)})
-
-        fit(
-            train, {"x": uniform(0, 1)}, metric="loss", mode="min", num_samples=40, seed=2, verbose=1,
-            executor=virtual_executor(),
-        )  # fmt: skip
-        assert ("may be luck" in capsys.readouterr().out) is is_shown
-
-
-def test_views_tell_a_lucky_best_value_when_the_run_has_ended(capsys):
+def test_views_tell_what_to_expect_when_the_run_has_ended(capsys):
     rng = random.Random(1)
     told = []
 
@@ -303,14 +268,13 @@ def test_views_tell_a_lucky_best_value_when_the_run_has_ended(capsys):
     settings = {"num_samples": 20, "seed": 1, "metric": "score", "mode": "min"}
     fit(noisy, {"x": uniform(0, 1)}, callbacks=[listening(on_trial_complete=look)], **settings)
     assert told == [None], "while it runs, nothing is known for certain"
-    remark = "-0.442 may be luck: if values are noisy, expect about 0.125; confirm=3 tells"
-    assert page_of() == remark
+    text = "about 0.125 (-0.043 to 0.292) if values are noisy: confirm=3 tells"
+    assert page_of() == f"Expected: {text}"
     for command in ("show", "best"):
         assert main([command, str(run_path())]) == 0
         (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("expected")]
-        assert line.startswith("expected        about 0.125 (")
-        assert line.endswith(f"): {remark}")
+        assert line == f"expected        {text}"
     assert main(["show", str(run_path()), "--json"]) == 0
     expected = json.loads(capsys.readouterr().out)["best"]["expected"]
     assert expected["low"] < expected["value"] < expected["high"]
-    assert expected["remark"] == remark
+    assert expected["text"] == text
