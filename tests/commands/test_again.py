@@ -75,15 +75,6 @@ def test_the_attempt_that_failed_is_run_again(minitune, tmp_path):
     assert (status, out.splitlines()[-1]) == (0, "ended after 1 report; before: failed after 1 report")
 
 
-def test_a_trial_that_fails_only_this_time_says_so(minitune, tmp_path):
-    (tmp_path / "mark").touch()
-    run = fit(draws, {"mark": str(tmp_path / "mark")}, storage_path=tmp_path)
-    (tmp_path / "mark").unlink()
-    status, out, _ = minitune("rerun", run.experiment_path)
-    last = "failed after 1 report; before: ended after 1 report; --pdb opens the debugger there"
-    assert (status, out.splitlines()[-1]) == (3, last)
-
-
 def test_a_trial_is_not_run_again_without_its_gpus(minitune, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
     fit(with_resources(train_once, {"gpu": 1}), name="gpu", storage_path=tmp_path)
