@@ -95,7 +95,7 @@ def build_components(plan: Plan, seed: int, trials: Callable[[], Sequence[Trial]
 def _warn_of_uncalled_hooks(plugin: object) -> None:
     """Warn of methods of a user's class that are named like hooks, and are none."""
     kind = type(plugin)
-    base = next((each for each in kind.__mro__ if each.__module__.partition(".")[0] == PACKAGE), object)
+    base = next((each for each in kind.__mro__ if str(each.__module__).partition(".")[0] == PACKAGE), object)
     hooks = [name for name in dir(base) if name.startswith(_HOOKS)]
     for name in dir(kind):
         if name.startswith(_HOOKS) and name not in hooks:
