@@ -994,9 +994,9 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 
 def variables_of_scripts(**changes: str | None) -> dict[str, str]:
-    """The variables with which a script starts: it can import the package and `script_kit`, and prints at once. None
+    """The variables with which a script starts: it can import the package and `script_kit`. None
     removes one."""
-    given = {**os.environ, "PYTHONUNBUFFERED": "1", **changes}
+    given = {**os.environ, **changes}
     places = (str(REPOSITORY), str(REPOSITORY / "tests"), given.get("PYTHONPATH"))
     given["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     return {name: value for name, value in given.items() if value is not None}

@@ -179,7 +179,7 @@ def _open_device():
 
 def test_a_preload_that_is_not_safe_is_left_out_with_all_others(zygote, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG, logger="minitune")
-    monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", scaled_s(1.0))
+    monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", scaled_s(0.5))
     unsafe = [_start_thread, _open_device, _fail, _die, _hang]
     for number, action in enumerate(unsafe):
         zygote.group.preload(_fill_cache)

@@ -605,7 +605,7 @@ def test_a_time_may_have_a_unit(text, expected):
 
 def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script):
     source = SCRIPTS / "prints_and_reports.py"
-    lines_printed = script.run(source, MINITUNE_PROGRAM="1", PYTHONUNBUFFERED=None).removesuffix("\n").split("\n")
+    lines_printed = script.run(source, MINITUNE_PROGRAM="1").removesuffix("\n").split("\n")
     assert [report_in(line) or line for line in lines_printed] == ["before", {"loss": 1}, "after"]
 
 

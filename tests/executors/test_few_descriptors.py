@@ -9,7 +9,7 @@ RUN = Path(__file__).with_name("scripts") / "few_descriptors.py"
 
 @pytest.mark.parametrize(
     ("limit", "worker", "start_method"),
-    [(14, "fresh", "zygote"), (40, "fresh", "zygote"), (40, "reused", "zygote"), (40, "fresh", "interpreter")],
+    [(14, "fresh", "zygote"), (40, "fresh", "zygote"), (40, "reused", "zygote"), (14, "fresh", "interpreter")],
 )
 def test_too_many_open_files_end_the_run_and_a_resume_finishes_it(script, limit, worker, start_method):
     options = {"MINITUNE_NUM_CPUS": "24", "MINITUNE_START_METHOD": start_method}

@@ -17,6 +17,7 @@ import pytest
 import minitune
 from minitune import schedulers, search, stopper
 from minitune.config import Config
+from minitune.error import TuneError
 
 TABLE = Path(__file__).parent / "bad_values.txt"
 PUBLIC = {name: getattr(module, name) for module in (minitune, stopper) for name in module.__all__}
@@ -234,3 +235,32 @@ def test_every_row_is_of_an_argument(names):
         if row[0] != "*" and row[0] not in inspect.signature(eval(section.path, names)).parameters
     ]
     assert unknown == []
+
+
+USUAL = (ValueError, TypeError, TuneError, ImportError, OSError, RuntimeError, NotImplementedError)
+"""The errors of bad input; any other one comes from deep inside, where no rule was looked at."""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("section", {each.path: each for each in SECTIONS[::-1]}.values(), ids=lambda each: each.path)
+def test_defaults_may_be_given_and_empty_values_are_taken_or_refused_by_a_rule(section, names):
+    def said(given):
+        if section.path == "init":
+            minitune.shutdown()
+        names["study"] = minitune.Study({"x": 1})
+        names["study"].ask()
+        try:
+            _call(section, given, names)
+        except USUAL as error:
+            return f"{type(error).__name__}: {error}"
+        return ACCEPTED
+
+    parameters = inspect.signature(eval(section.path, names)).parameters.values()
+    named = [one for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
+    others = eval(f"dict({section.others})", names)
+    without = said({})
+    defaults = {one.name: one.default for one in named if one.default is not one.empty and one.name not in others}
+    assert said(defaults) == without
+    for one in named:
+        for empty in (0, "", None):
+            said({one.name: empty})
