@@ -43,7 +43,6 @@ class RunSnapshot:
     """The state of a run at one moment.
 
     Attributes:
-        per_s: Ended trials per second; None if unknown.
         rest_s: The estimated seconds until the end, see `pace.rest_of_run_s`; None without an estimate.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`.
@@ -59,7 +58,6 @@ class RunSnapshot:
     elapsed_s: float
     counts: Mapping[str, int]
     total: int | None = None
-    per_s: float | None = None
     rest_s: float | None = None
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
@@ -79,14 +77,10 @@ class RunSnapshot:
 
 
 def progress_text(snapshot: RunSnapshot) -> str:
-    """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s to go`."""
+    """The progress of the run, such as `23/50 trials, about 22 s to go`."""
     parts = [counted(snapshot.ended, "trial")]
     if snapshot.total is not None:
         parts = [f"{snapshot.ended}/{counted(snapshot.total, 'trial')}"]
-    if snapshot.per_s:
-        # The unit in which the number is at least 1: `0.0003 per s` would say nothing.
-        unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
-        parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.rest_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
         parts.append(f"about {duration(max(1.0, snapshot.rest_s))} to go")
     return ", ".join(parts)
@@ -133,21 +127,16 @@ def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:
     return [Column("last report", told)]
 
 
-def render(
-    snapshot: RunSnapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False
-) -> list[str]:
-    """The lines of the live view that have space. The most important ones remain."""
+def render(snapshot: RunSnapshot, width: int, height: int, *, color: bool = False) -> list[str]:
+    """The lines of the live view that have space."""
     errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
     head = [("title", line) for line in _title_lines(snapshot, width)]
-    head.append(("", _bar_line(snapshot, width, ascii_only)))
+    head.append(("", _bar_line(snapshot, width)))
     if snapshot.starting:
         head.append(("", snapshot.starting))
     trials = _trial_lines(snapshot, width, height - len(head) - len(errors), color)
-    lines = [*_clean(head, width), *trials, *_clean(errors, width)]
     # A block that is higher than the terminal could not be redrawn in place.
-    if len(lines) > height:  # very little space: the bar, the best trial, then the errors
-        best = [("best", f"best {best_row_text(row)}") for row in snapshot.best[:1]]
-        lines = _clean([("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)], width)
+    lines = [*_clean(head, width), *trials, *_clean(errors, width)][:height]
     if not color:
         return [line for _, line in lines]
     plain, bright = _counts_text(snapshot), _counts_text(snapshot, has_color=True)
@@ -208,7 +197,7 @@ def _counts_text(snapshot: RunSnapshot, has_color: bool = False) -> str:
     return ", ".join(parts) or "no trial yet"
 
 
-def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
+def _bar_line(snapshot: RunSnapshot, width: int) -> str:
     text = progress_text(snapshot)
     columns = min(_BAR_COLUMNS, width - width_of(text) - 8)
     if not snapshot.total or columns < _LEAST_BAR_COLUMNS:
@@ -216,10 +205,8 @@ def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
     part = min(1.0, snapshot.ended / snapshot.total)
     done = int(part * columns)
     begun = max(done, int(min(1.0, _begun_part(snapshot)) * columns))
-    bar = "█" * done + "▒" * (begun - done) + "░" * (columns - begun)
-    if ascii_only:
-        bar = f"[{'#' * done}{'=' * (begun - done)}{'-' * (columns - begun)}]"
-    return f"{bar} {int(part * 100):3d}% {text}"
+    bar = "#" * done + "=" * (begun - done) + "-" * (columns - begun)
+    return f"[{bar}] {int(part * 100):3d}% {text}"
 
 
 def _begun_part(snapshot: RunSnapshot) -> float:

@@ -13,14 +13,13 @@ import os
 import shlex
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from minitune.base import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
-from minitune.base.table import Part, as_text, format_cell, left_out_line
+from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, counted, duration, wrapped
 from minitune.error import MissingMetricError
 from minitune.experiment import states
@@ -31,12 +30,10 @@ from minitune.output.live import ErrorKind, RunSnapshot, best_row_text, progress
 from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
-from minitune.space.tree import value_at_text
-from minitune.view.best import best_of, ranked
+from minitune.view.best import ranked
 from minitune.view.colors import has_color
-from minitune.view.pace import pace_of, rest_of_run_s
+from minitune.view.pace import quiet_s, rest_of_run_s
 from minitune.view.rows import (
-    MAX_SHOWN_VALUES,
     METRICS_SHOWN,
     USUAL_METRICS,
     TrialRow,
@@ -228,22 +225,14 @@ class LiveReporter(ProgressReporter):
         _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
 
     def say(self, text: str) -> None:
-        """Show a message of the driver. In a notebook, it is below the end of the run, once that is shown."""
+        """Show a message of the driver."""
         if not self._verbose:
             return
         text = "\n".join(line for each in text.splitlines() for line in wrapped(each, self._console.columns()))
         if self._screen is not None:
             self._screen.write(f"{text}\n")
-        elif self._notebook is None or not self._notebook.add(text):
+        else:
             self._console.write(f"{text}\n")
-
-    def _current_best_trial(self, trials: Sequence[Trial]) -> tuple[Trial | None, str | None]:
-        """The best trial so far and the metric; reporters in libraries call it by Ray Tune's name."""
-        metric = self._goal.metric
-        if metric is None or self._goal.mode is None:
-            return None, metric
-        best = best_of(trials, metric, self._goal.mode)
-        return None if best is None else best.trial, metric
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The headers of the metric columns, by metric."""
@@ -295,7 +284,7 @@ class LiveReporter(ProgressReporter):
                 text = as_text(parts, self._console.columns(), has_color(sys.stdout))
                 self._console.write_codes(f"{text}\n")
             else:
-                self._notebook.show_end(parts, curve_of(trials, self._goal))
+                self._notebook.show(as_html(parts, curve_of(trials, self._goal)), as_text(parts))
         elif self._notebook is not None or self._screen is not None:
             self._redraw(trials)
         elif tells_progress:
@@ -331,13 +320,6 @@ class LiveReporter(ProgressReporter):
         parts += retried_text(trials)
         parts += error_texts(trials, self._info.raised, has_traceback=self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]
-
-    def _metric_of(self, columns: Mapping[str, str]) -> str | None:
-        """The optimised metric; if the run has none, the only reported one."""
-        is_only = self._infers and len(columns) == len(self._metric_columns) + 1
-        if self._goal.metric is None and is_only:
-            return next(iter(columns))
-        return self._goal.metric
 
     def _tell_start(self) -> None:
         total = self._total()
@@ -379,9 +361,9 @@ class LiveReporter(ProgressReporter):
         if self._screen is not None:
             screen = self._screen
             width, height = screen.size()
-            screen.draw(render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
+            screen.draw(render(snapshot, width, height, color=screen.has_color))
         elif self._notebook is not None:
-            self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40, ascii_only=True)))
+            self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40)))
         self._drawn_s = time.monotonic()
         cost_s = self._drawn_s - begin_s
         share = _REDRAW_SHARE
@@ -397,7 +379,7 @@ class LiveReporter(ProgressReporter):
     def _snapshot(self, trials: Sequence[Trial]) -> RunSnapshot:
         statuses = by_state(trials)
         columns = self._shown_metrics(trials)
-        metric = self._metric_of(columns)
+        metric = self._goal.metric
         goal = None
         if metric is not None and self._goal.mode is not None:
             goal = (metric, self._goal.mode)
@@ -412,7 +394,6 @@ class LiveReporter(ProgressReporter):
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
         before = self._info.ended_before
-        ended = sum(len(found) for state, found in statuses.items() if state in states.ENDED) - before
         now_s = clock.current.time()
         to_end = None
         if not self._info.ending:
@@ -428,7 +409,6 @@ class LiveReporter(ProgressReporter):
             elapsed_s=elapsed_s,
             counts=counts,
             total=total,
-            per_s=ended / elapsed_s if elapsed_s > 0 else None,
             rest_s=rest_s,
             goal=goal,
             values=[] if goal is None or self._notebook is None else last_values(trials, goal[0]),
@@ -450,14 +430,7 @@ class LiveReporter(ProgressReporter):
         return int(total)
 
     def _row(self, trial: Trial, metrics: Collection[str], params: Collection[str], now_s: float) -> TrialRow:
-        row = row_of(trial, metrics, params)
-        pace = pace_of(trial)
-        if pace.since_s is None:
-            return row
-        values = dict(row.metrics)
-        if TIME_TOTAL_S in metrics:  # it goes on between reports
-            values[TIME_TOTAL_S] = round(pace.worked_s(now_s))
-        return replace(row, metrics=values, quiet_s=pace.quiet_s(now_s))
+        return replace(row_of(trial, metrics, params), quiet_s=quiet_s(trial, now_s))
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
         groups = error_groups(failed)
@@ -469,17 +442,8 @@ class LiveReporter(ProgressReporter):
         return self._verbose >= 2
 
     def trial_started(self, trial: Trial) -> None:
-        """At level 2: the trial and its parameters."""
+        """The view has news."""
         self._has_news = True
-        if self._shows_trials:
-            names = list(trial.evaluated_params)[:MAX_SHOWN_VALUES]
-            config = trial.attempt.config  # not `reported_config`: that of its last result may be another one
-            found = [value_at_text(config, name, trial.evaluated_params[name]) for name in names]
-            values = ", ".join(f"{name}={self._cell(value)}" for name, value in zip(names, found, strict=True))
-            text = f"Trial {trial.name} started"
-            if values:
-                text += f": {values}"
-            self.say(text)
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """At level 2: the iteration and the first metrics."""
@@ -525,14 +489,6 @@ class LiveReporter(ProgressReporter):
 
     def _cell(self, value: Any) -> str:
         return format_cell(value, self.max_column_length)
-
-
-def _get_trials_by_state(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
-    """The trials by Ray Tune's names of their states; reporters in libraries call it by Ray Tune's name."""
-    found: dict[str, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        found[trial.status].append(trial)
-    return found
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:

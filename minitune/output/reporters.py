@@ -88,7 +88,7 @@ class ProgressReporter:
         """
 
     def configure(self, *, verbose: int, print_errors: bool) -> None:
-        """Set how much to show: `verbose` 0 shows nothing, 2 also shows each start, result and end of a trial. Called
+        """Set how much to show: `verbose` 0 shows nothing, 2 also shows each result and end of a trial. Called
         before `setup`.
         """
 

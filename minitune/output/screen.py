@@ -17,7 +17,6 @@ from typing import Any
 
 from minitune.base.forks import Origin
 from minitune.base.settings import shared_variable
-from minitune.base.table import Part, as_html, as_text
 from minitune.base.text import Console, is_terminal, printable, width_of, without_codes
 from minitune.view.colors import NO_CODES, has_color
 
@@ -86,15 +85,13 @@ class Screen:
 
     def __init__(self, stream: Any):
         self.has_color = has_color(stream)
-        self.is_ascii = not _can_encode(stream, "█░")
         self.is_erased = False
         self._stream = stream
         self._console = Console(stream)
         self._lock = threading.RLock()
         self._drawn: list[str] = []
         self._drawn_columns = 0
-        self._tail = ""  # the last printed line, while it is incomplete
-        self._is_bridged = False  # whether the block starts below an incomplete line
+        self._is_torn = False  # whether other code has printed half a line
         self._streams = _CoveredStreams(self._lock, self._give_way, self._note)
 
     # -- drawing ---------------------------------------------------------------------------------------------------
@@ -124,11 +121,9 @@ class Screen:
             if not self.is_erased and self._drawn == list(lines) and self._drawn_columns == columns:
                 return
             text = self._way_up(columns)
-            # Somebody has printed half a line. The block must not begin in its middle, and the line must stay whole
-            # later.
-            if self._tail and not self._is_bridged:
+            if self._is_torn:  # the block must not begin in the middle of a line
                 text += "\n"
-                self._is_bridged = True
+                self._is_torn = False
             self._write(text + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
             self._drawn = list(lines)
             self._drawn_columns = columns
@@ -164,27 +159,21 @@ class Screen:
         return ""
 
     def _give_way(self) -> None:
-        """Erase the block, and move the cursor to the end of the other output."""
+        """Erase the block, and move the cursor below the other output."""
         if not self._drawn:
             return
         columns = self.size()[0] + 1
         # Erase from the second line on. If a whole screen is erased, some terminals keep its lines for scrolling back.
-        text = f"{self._way_up(columns)}\x1b[K\n\x1b[J\x1b[1A"
-        if self._is_bridged:
-            column = width_of(without_codes(self._tail)) % columns
-            if column:
-                text += f"\x1b[1A\x1b[{column}C"
-        self._write(text)
-        self._forget(tail=self._tail)
+        self._write(f"{self._way_up(columns)}\x1b[K\n\x1b[J\x1b[1A")
+        self._forget()
 
-    def _forget(self, tail: str = "") -> None:
+    def _forget(self) -> None:
         self._drawn = []
-        self._tail = tail
-        self._is_bridged = False
         self.is_erased = True
 
     def _note(self, text: str) -> None:
-        self._tail = (self._tail + text).rpartition("\n")[2].rpartition("\r")[2]
+        if text:
+            self._is_torn = not text.endswith("\n")
 
     def _write(self, text: str) -> None:
         self._streams.is_ours = True
@@ -225,19 +214,6 @@ class NotebookCell:
     def __init__(self, clears: bool = False):
         self._clears = clears
         self._handle: Any = None
-        self._end: tuple[list[Part], tuple[str, ...]] | None = None
-
-    def show_end(self, parts: Sequence[Part], *more: str) -> None:
-        """Show the end of a run: `parts`, to which `add` appends lines, and then HTML."""
-        self._end = [*parts], more
-        self.show(as_html(parts, *more), as_text(parts))
-
-    def add(self, line: str) -> bool:
-        """Append a line to the end of a run, if that is shown already. Return whether it is."""
-        if self._end is not None:
-            parts, more = self._end
-            self.show_end([*parts, line], *more)
-        return self._end is not None
 
     def show(self, html: str, text: str) -> None:
         """Replace the content.
@@ -265,11 +241,3 @@ def in_notebook() -> bool:
         return ipython is not None and "IPKernelApp" in ipython.get_ipython().config
     except Exception:  # there is no shell, or it has no configuration
         return False
-
-
-def _can_encode(stream: Any, text: str) -> bool:
-    try:
-        text.encode(stream.encoding)
-    except (LookupError, UnicodeError, AttributeError, TypeError):
-        return False
-    return True

@@ -1,8 +1,4 @@
-"""Time that goes on between reports: how long each trial has worked, when it reported last, and how long the run will
-take.
-
-All views count on from a trial's last report by these rules.
-"""
+"""Time that goes on between reports: when a trial reported last, and how long the run will take."""
 
 from __future__ import annotations
 
@@ -18,45 +14,14 @@ from minitune.record.story import Story
 from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How long a trial has worked, and when it reported last.
-
-    Attributes:
-        counted_s: The seconds that it had worked at `since_s`, or at its end.
-        since_s: From when on its time counts by the clock; None if it does not run.
-        reported_s: The time of its last report; None before one, or if it does not run.
-    """
-
-    counted_s: float
-    since_s: float | None
-    reported_s: float | None
-
-    def worked_s(self, now_s: float) -> float:
-        """The seconds that it has worked."""
-        if self.since_s is None:
-            return self.counted_s
-        return self.counted_s + max(0.0, now_s - self.since_s)
-
-    def quiet_s(self, now_s: float) -> float | None:
-        """The seconds since its last report; None before one, or if it does not run."""
-        if self.reported_s is None:
-            return None
-        return max(0.0, now_s - self.reported_s)
-
-
-def pace_of(trial: Trial) -> Pace:
-    """The pace of a trial."""
-    total_s = trial.progress.training_s
+def quiet_s(trial: Trial, now_s: float) -> float | None:
+    """The seconds since the last report of a running trial; None before one, or if it does not run."""
     begun_s = trial.start_time
-    if trial.status != RUNNING or begun_s is None:
-        return Pace(total_s, None, None)
+    if trial.status != RUNNING or begun_s is None or not trial.progress.num_reports:
+        return None
     # A `timestamp` has whole seconds, and may be that of an earlier worker.
-    seen_s = max(begun_s, known_number(trial.progress.metrics.get(TIMESTAMP)) or begun_s)
-    reported_s = seen_s if trial.progress.num_reports else None
-    if trial.attempt.number <= 1:  # it has had one worker, so its time is that of this worker
-        return Pace(0.0, begun_s, reported_s)
-    return Pace(total_s, seen_s, reported_s)
+    reported_s = known_number(trial.progress.metrics.get(TIMESTAMP)) or begun_s
+    return max(0.0, now_s - max(begun_s, reported_s))
 
 
 def rest_of_run_s(

@@ -32,7 +32,7 @@ def shape(line):
     """A line of the live view without figures, ids, widths and the length of the bar. Which states are counted in one
     line depends on the moment.
     """
-    line = re.sub(r"[█▒░]+", "BAR", line)
+    line = re.sub(r"\[[-#=]+\]", "BAR", line)
     line = re.sub(r"train_\w+", "TRIAL", line)
     line = re.sub(r"-?\d[\d.]*(e-?\d+)?%?", "N", line)
     line = re.sub(r"N (running|pending|finished|stopped)(, N (running|pending|finished|stopped))*", "STATES", line)

@@ -16,7 +16,7 @@ from kit import REPOSITORY, make_trial, run_trial
 from minitune.base import clock
 from minitune.error import RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.lifecycle import Transition
-from minitune.output.live_reporter import CLIReporter, _get_trials_by_state
+from minitune.output.live_reporter import CLIReporter
 from minitune.output.reporters import ProgressReporter, RunInfo
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -132,7 +132,6 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys):
         lines = capsys.readouterr().out.splitlines()
         assert level == 2 or lines == [f"broken (trial train_t0005, {broken.error_file})"]
     assert lines == [
-        "Trial train_t0004 started: lr=0.4",
         "Trial train_t0004 iteration 3: loss=1, acc=2, total time 1.23457 s",
         "Trial train_t0004 ended after 3 iterations: loss=1, acc=2, total time 1.23457 s",
         f"Trial train_t0005 failed: broken ({broken.error_file})",
@@ -258,18 +257,6 @@ def test_bad_arguments_are_refused(kwargs, words):
 def test_sorting_needs_a_metric(caplog):
     ready(CLIReporter(sort_by_metric=True), metric=None, mode=None)
     assert "sort_by_metric has no effect" in caplog.text
-
-
-def test_a_reporter_of_a_library_counts_trials_and_finds_the_best_one_as_with_ray_tune():
-    trials = [finished(0, 0.5), finished(1, 0.25), failed(2), make_trial(3)]
-    counts = {status: len(found) for status, found in _get_trials_by_state(trials).items()}
-    assert counts == {"TERMINATED": 2, "ERROR": 1, "PENDING": 1}
-    assert _get_trials_by_state(trials)["RUNNING"] == []
-    reporter = CLIReporter()
-    reporter.setup(metric="loss", mode="min")
-    assert reporter._current_best_trial(trials) == (trials[1], "loss")
-    assert reporter._current_best_trial([]) == (None, "loss")
-    assert CLIReporter()._current_best_trial(trials) == (None, None)
 
 
 def test_a_reporter_must_say_when_and_what_it_reports_and_may_leave_the_rest():

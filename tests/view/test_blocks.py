@@ -10,11 +10,13 @@ import math
 import re
 from dataclasses import replace
 
+import pytest
 from kit import make_trial, run_trial
 from test_views import check
 
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
+from minitune.base.text import width_of, without_codes
 from minitune.error import ProgramError, RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.lifecycle import Transition
 from minitune.output.live import ErrorKind, RunSnapshot, render, render_html
@@ -38,7 +40,6 @@ FULL = RunSnapshot(
     83.2,
     {"running": 8, "finished": 21, "failed": 2},
     total=50,
-    per_s=0.3,
     rest_s=222.0,
     goal=("loss", "min"),
     best=[replace(DONE, number=number) for number in range(2, 7)],
@@ -79,11 +80,20 @@ BLOCKS = {
 
 def test_the_block_is_drawn_as_the_file_says():
     parts = {title: "\n".join(render(*drawn)) for title, drawn in BLOCKS.items()}
-    parts["ASCII"] = "\n".join(render(FULL, 100, 12, ascii_only=True))
     parts["colours"] = "\n".join(render(FULL, 100, 12, color=True)).replace("\x1b", "ESC")
     without = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", render_html(AMONG))
     parts["notebook"] = html.unescape(re.sub(r"(?=<div|<tr)", "\n", without))
     check("block", parts)
+
+
+@pytest.mark.parametrize("width", [10, 40, 60, 100, 250])
+@pytest.mark.parametrize("height", [1, 2, 5, 12, 50])
+def test_the_block_keeps_to_the_size_it_is_given(width, height):
+    lines = render(FULL, width, height)
+    assert 0 < len(lines) <= height
+    assert max(map(width_of, lines)) <= width
+    assert not any("\x1b" in line for line in lines)
+    assert [without_codes(line) for line in render(FULL, width, height, color=True)] == lines
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
