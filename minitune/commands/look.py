@@ -29,19 +29,20 @@ from minitune.view.best import ranked
 from minitune.view.colors import DAMAGED, has_color
 from minitune.view.facts import identity_of
 from minitune.view.rows import (
+    LISTED,
     USUAL_METRICS,
     Field,
+    Row,
     fact_field,
-    facts_of_trial,
-    listed_fields,
+    metric_columns,
     parameter_names,
+    row_of,
     shown_fact,
     table_of,
+    trial_fields,
 )
 from minitune.view.runs import RUN_FIELDS, RunList, run_row, side_fields
 from minitune.view.summary import best_first
-
-Row = dict[str, Any]
 
 _FURTHER_NAMES = {
     TRAINING_ITERATION: ["iter"],
@@ -170,9 +171,12 @@ def _trials(name: str) -> Listing:
     counts = counted(len(trials), "trial")
     if run.not_drawn:
         counts += f", {run.not_drawn} more {state.undrawn}"
+    rows = [row_of(trial, names, goal.metrics) for trial in trials]
+    params = {name: f"{CONFIG}/{name}" for name in names}
+    metrics = {name: name for name in metric_columns(trials, goal)}
     return Listing(
-        [facts_of_trial(trial, goal, names) for trial in trials],
-        listed_fields(trials, goal),
+        rows,
+        trial_fields(rows, LISTED, goal, params, metrics),
         f"{run.path}: {counts}, {state.text}",
         identity_of(run, state),
         "trials",

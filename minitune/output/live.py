@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
+from minitune.base.table import Table, as_html, bar, curve, line_as_html
 from minitune.base.text import colored, counted, cut, duration, one_line, printable, width_of
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
-from minitune.result import TRAINING_ITERATION
+from minitune.result import CONFIG, TRAINING_ITERATION
 from minitune.view.colors import color_of
-from minitune.view.rows import TrialRow, columns, values_text
+from minitune.view.rows import NAMED, Field, Row, table_of, trial_fields, values_text
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
@@ -46,9 +46,9 @@ class RunSnapshot:
         rest_s: The estimated seconds until the end, see `pace.rest_of_run_s`; None without an estimate.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`.
-        best: The best trials so far, the best first; empty without a goal. The first of their `metrics` is that of
-            `goal`.
-        metrics: The headers of the metrics by flattened name, likewise; `goal` is the first.
+        best: The best trials so far, the best first; empty without a goal. Of running ones, `quiet_s` has the seconds
+            since the last report.
+        metrics: The headers of the metrics by flattened name; `goal` is the first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
         note: Why the run is ending, such as `interrupted by SIGINT`, or empty.
@@ -61,8 +61,8 @@ class RunSnapshot:
     rest_s: float | None = None
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
-    best: Sequence[TrialRow] = ()
-    running: Sequence[TrialRow] = ()
+    best: Sequence[Row] = ()
+    running: Sequence[Row] = ()
     params: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
     errors: Sequence[ErrorKind] = ()
@@ -86,45 +86,51 @@ def progress_text(snapshot: RunSnapshot) -> str:
     return ", ".join(parts)
 
 
-def best_row_text(best: TrialRow) -> str:
+def best_text(snapshot: RunSnapshot) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
-    parts = [values_text({name: value}, _CELL_COLUMNS) for name, value in islice(best.metrics.items(), 1)]
-    if (iteration := best.metrics.get(TRAINING_ITERATION)) is not None:
+    best = snapshot.best[0]
+    parts = [values_text({name: best.get(name)}, _CELL_COLUMNS) for name in islice(snapshot.metrics, 1)]
+    if (iteration := best.get(TRAINING_ITERATION)) is not None:
         parts.append(f"iteration {iteration}")
-    text = ", ".join([*parts, one_line(best.name)])
-    params = values_text(best.params, _CELL_COLUMNS)
+    text = ", ".join([*parts, one_line(best["trial_name"])])
+    keys = {name: f"{CONFIG}/{name}" for name in snapshot.params}
+    params = values_text({name: best[key] for name, key in keys.items() if key in best}, _CELL_COLUMNS)
     if params:
         text += f": {params}"
     return text
 
 
-def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequence[TrialRow], width: int) -> Table:
+def _trials_table(snapshot: RunSnapshot, best: Sequence[Row], running: Sequence[Row], width: int) -> Table:
     """A table of the best trials and of other running ones, for a terminal of this width."""
     goal = snapshot.goal
     least = 0
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
     aims = Goal() if goal is None else Goal(*goal)
-    table = columns([*best, *running], aims, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
+    rows = [*best, *running]
+    fields = trial_fields(rows, NAMED, aims, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
     titles = {}
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
     if running:
         titles[len(best)] = "running"
-        if any(row.is_running for row in best):
+        if any(map(_is_running, best)):
             titles[len(best)] = "also running"  # no trial stands in both parts
-    shown = [*table.columns, *_quiet_column([*best, *running])]
-    ranking = [*table.ranking, *range(len(table.columns), len(shown))]
-    return replace(table, columns=shown, ranking=ranking, titles=titles, is_framed=False)
+    return replace(table_of(rows, [*fields, _QUIET]), titles=titles, is_framed=False)
 
 
-def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:
-    """How long ago running trials have reported; no column while all do so often. It is the last one, which may go."""
-    quiet = [row.quiet_s for row in rows]
-    if all(quiet_s is None or quiet_s < _QUIET_S for quiet_s in quiet):
-        return []
-    told = [None if quiet_s is None else f"{duration(float(int(quiet_s)))} ago" for quiet_s in quiet]
-    return [Column("last report", told)]
+def _is_running(row: Row) -> bool:
+    return bool(row["status"] == states.RUNNING)
+
+
+def _told_quiet(row: Row) -> str | None:
+    """How long ago a running trial has reported, if it does not do so often."""
+    quiet_s = row.get("quiet_s")
+    return None if quiet_s is None or quiet_s < _QUIET_S else f"{duration(float(int(quiet_s)))} ago"
+
+
+_QUIET = Field("quiet_s", "last report", 9, _told_quiet)
+"""The column that goes first where there is no room."""
 
 
 def render(snapshot: RunSnapshot, width: int, height: int, *, color: bool = False) -> list[str]:
@@ -261,9 +267,9 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int, has_color: bool) 
     return lines
 
 
-def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialRow]) -> tuple[Sequence[TrialRow], int]:
+def _running_apart_from(snapshot: RunSnapshot, best: Sequence[Row]) -> tuple[Sequence[Row], int]:
     """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number."""
-    shown = {row.number for row in best}
-    rows = [row for row in snapshot.running if row.number not in shown]
-    count = snapshot.counts.get(states.RUNNING, 0) - sum(row.is_running for row in best)
+    shown = {row["trial"] for row in best}
+    rows = [row for row in snapshot.running if row["trial"] not in shown]
+    count = snapshot.counts.get(states.RUNNING, 0) - sum(map(_is_running, best))
     return rows, max(len(rows), count)

@@ -13,8 +13,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from minitune.base import clock
@@ -26,7 +26,7 @@ from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, RunSnapshot, best_row_text, progress_text, render, render_html
+from minitune.output.live import ErrorKind, RunSnapshot, best_text, progress_text, render, render_html
 from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
@@ -36,7 +36,6 @@ from minitune.view.pace import quiet_s, rest_of_run_s
 from minitune.view.rows import (
     METRICS_SHOWN,
     USUAL_METRICS,
-    TrialRow,
     last_line,
     metric_columns,
     metrics_of,
@@ -348,7 +347,7 @@ class LiveReporter(ProgressReporter):
         snapshot = self._snapshot(trials)
         text = snapshot.starting or f"{snapshot.counts.get(states.RUNNING, 0)} running"
         if snapshot.best:
-            text += f"; best {best_row_text(snapshot.best[0])}"
+            text += f"; best {best_text(snapshot)}"
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}")
         # A log of a short run gets some lines, and that of a run of days is not filled with them.
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
@@ -412,8 +411,8 @@ class LiveReporter(ProgressReporter):
             rest_s=rest_s,
             goal=goal,
             values=[] if goal is None or self._notebook is None else last_values(trials, goal[0]),
-            best=[self._row(trial, columns, params, now_s) for trial in best],
-            running=[self._row(trial, columns, params, now_s) for trial in running],
+            best=[{**row_of(trial, params, columns), "quiet_s": quiet_s(trial, now_s)} for trial in best],
+            running=[{**row_of(trial, params, columns), "quiet_s": quiet_s(trial, now_s)} for trial in running],
             params=params,
             metrics=columns,
             errors=self._error_kinds(statuses[states.FAILED]),
@@ -428,9 +427,6 @@ class LiveReporter(ProgressReporter):
         if not total or total < 0 or total >= sys.maxsize:
             return None
         return int(total)
-
-    def _row(self, trial: Trial, metrics: Collection[str], params: Collection[str], now_s: float) -> TrialRow:
-        return replace(row_of(trial, metrics, params), quiet_s=quiet_s(trial, now_s))
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
         groups = error_groups(failed)

@@ -27,7 +27,7 @@ from minitune.record.story import Effect
 from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
 from minitune.space.tree import value_at_text
 from minitune.view.importances import Importances, importances_of
-from minitune.view.rows import TrialRow, metrics_of, parameter_names, row_of
+from minitune.view.rows import metrics_of, parameter_names, shown_params
 
 METRICS_KEPT = 12
 """The number of metrics besides the objective whose course is kept."""
@@ -63,7 +63,6 @@ class TrialHistory:
         steps, values, seconds: Of each of its results, without those that a later attempt repeats; seconds of training.
         others: The values of its first few other metrics at each of `steps`, or NaN.
         copies: Where it continued from a checkpoint with other hyperparameters.
-        row: Its state, and how it ended.
         reported_s: When it reported last, in seconds since the epoch, or None.
         value: Its last objective, or NaN.
     """
@@ -75,15 +74,13 @@ class TrialHistory:
     seconds: array[float] = field(default_factory=_no_numbers)
     others: dict[str, array[float]] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
-    row: TrialRow = field(default_factory=lambda: TrialRow(name=""))
     reported_s: float | None = None
     value: float = math.nan
 
     def describe(self, metric: str, paths: Sequence[str]) -> None:
         """Fill in what follows from the trial's present state."""
         trial = self.trial
-        self.row = row_of(trial, (), paths)
-        self.params = {path: plain_or_short(value) for path, value in self.row.params.items()}
+        self.params = {path: plain_or_short(value) for path, value in shown_params(trial, paths).items()}
         last = trial.progress.analysis.get(metric, "last")
         self.value = math.nan if last is None else float(last)
 

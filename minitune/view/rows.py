@@ -1,13 +1,12 @@
 """A trial as a row: what every view of a run shows of its trials, decided once.
 
-`row_of` makes the row of a trial, of a live run or of a journal, and `columns` a table of rows. `facts_of_trial` has
-all digits and all metrics, for programs, and `listed_fields` are those that are shown by default.
+`row_of` is a trial as a flat dict, of a live run or of a journal, with all digits and all metrics, and `trial_fields`
+are those of its facts that a table shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -57,75 +56,24 @@ LISTED_CELL = 40
 _ABSENT = object()
 
 
+Row = dict[str, Any]
+"""The facts about a trial or a run by the names of their columns."""
+
+
 # -- a row -------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True)
-class TrialRow:
-    """A trial as views show it.
+def row_of(trial: Trial, params: Iterable[str], metrics: Iterable[str]) -> Row:
+    """A trial with all its metrics and its whole configuration.
 
-    Attributes:
-        number: Its position in the order of submission.
-        state: Its state, see `Trial.state`.
-        ended: The same with more about its end: `stopped at 4 by ASHA`.
-        error: Its error on one line; empty if it has none.
-        params: Those that it has of the searched ones, or of those that were asked for, by path.
-        metrics: Its latest values by flattened name, in the order of their columns.
-        node: The address of its machine, or None.
-        repeats: The id of the trial that it confirms, or None.
-        quiet_s: In the live view, the seconds since its last report.
-    """
-
-    name: str
-    number: int = 0
-    trial_id: str = ""
-    state: str = ""
-    ended: str = ""
-    error: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    node: str | None = None
-    repeats: str | None = None
-    quiet_s: float | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is running."""
-        return self.state == states.RUNNING
-
-
-def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> TrialRow:
-    """The row of a trial."""
-    values = {name: shown_metric(trial, name) for name in metrics}
-    return TrialRow(
-        number=trial.number,
-        trial_id=trial.trial_id,
-        name=trial.name,
-        state=trial.state,
-        ended=ended(trial),
-        error=last_line(trial),
-        params=shown_params(trial, tuple(params) or parameter_names([trial])),
-        metrics={name: value for name, value in values.items() if value is not None},
-        node=trial.progress.metrics.get(NODE_IP),
-        repeats=trial.repeats and trial.repeats.trial_id,
-    )
-
-
-def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collection[str] = ()) -> list[TrialRow]:
-    """The rows of trials; see `row_of`."""
-    return [row_of(trial, metrics, params) for trial in trials]
-
-
-def facts_of_trial(trial: Trial, goal: Goal, params: Iterable[str]) -> dict[str, Any]:
-    """A trial as a flat dict for programs, with all its metrics and its whole configuration.
-
-    The names are those of columns; `params` are the parameters that have one. A metric with one of our own names is
-    left out.
+    `params` are the parameters that have a column, and `metrics` those whose last number stands in for one that the
+    last report lacks. A metric with one of our own names is left out.
     """
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
-    aims = {name: shown_metric(trial, name) for name in goal.metrics}
+    aims = {name: shown_metric(trial, name) for name in metrics}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
     own = {
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
+        "trial_name": trial.name,
         "status": trial.state,
         "ended": ended(trial) if trial.state in states.ENDED else None,
         "repeats": trial.repeats and trial.repeats.trial_id,
@@ -201,13 +149,6 @@ _LAST_RANK = 8
 _STATE_NAMES = ("status", "ended", "state")
 """The facts whose cells have the colour of the state."""
 
-_SHOWN = (
-    Field("name", "Trial name", 0, lambda row: row.name, WHOLE),
-    Field("ended", "status", _STATUS_RANK, lambda row: row.ended, WHOLE, state=lambda row: row.state),
-    Field("repeats", "repeats", _REPEATS_RANK, lambda row: row.repeats, WHOLE),
-)
-_NODE = Field(NODE_IP, "node", _LAST_RANK, lambda row: row.node, WHOLE)
-
 
 def table_of(rows: Sequence[Any], fields: Iterable[Field]) -> Table:
     """A table of those fields that have a value."""
@@ -227,59 +168,22 @@ def metric_rank(name: str, aims: Collection[str]) -> int:
     return _OBJECTIVE_RANK if name in aims else _METRIC_RANKS.get(name, _OTHER_METRIC_RANK)
 
 
-def columns(
-    rows: Sequence[TrialRow],
-    goal: Goal,
-    params: Mapping[str, str],
-    metrics: Mapping[str, str],
-    cell: int = 20,
-    least: int = 0,
-) -> Table:
-    """A table of trials: name, status, parameters, metrics, and the node if there are several.
-
-    A parameter or metric has at most `cell` characters, and a metric of the user's at least `least`.
-    """
-    reported = [name for name in metrics if any(name in row.metrics for row in rows)]
-    aims = goal.metrics or reported[:1]
-    fields = [*_SHOWN]
-    fields += [Field(name, params[name], _PARAMETER_RANK, _from_params(name), cell) for name in params]
-    for name in reported:
-        width = 0 if name in _METRIC_RANKS else least
-        fields.append(Field(name, metrics[name], metric_rank(name, aims), _from_metrics(name), cell, width))
-    if len({row.node for row in rows} - {None}) > 1:  # on a cluster
-        fields.append(_NODE)
-    return table_of(rows, fields)
-
-
-def _from_params(name: str) -> Callable[[TrialRow], Any]:
-    return lambda row: _shown_choice(row.params, name)
-
-
-def _shown_choice(params: Mapping[str, Any], name: str) -> Any:
-    value = params.get(name)
-    if value is None and name in params:
-        return "None"  # a choice of the user's, unlike a parameter that the trial does not have
-    return value
-
-
-def _from_metrics(name: str) -> Callable[[TrialRow], Any]:
-    return lambda row: row.metrics.get(name)
-
-
 def trials_table(
     trials: Sequence[Trial], goal: Goal, params: Mapping[str, str], metrics: Mapping[str, str], cell: int = 20
 ) -> Table:
-    """A table of trials; see `columns`. By default it has all searched parameters."""
+    """A table of trials with their names; see `trial_fields`. By default it has all searched parameters."""
     params = params or {name: name for name in parameter_names(trials)}
-    return columns(rows_of(trials, metrics, params), goal, params, metrics, cell)
+    rows = [row_of(trial, params, metrics) for trial in trials]
+    return table_of(rows, trial_fields(rows, NAMED, goal, params, metrics, cell))
 
 
 # -- facts as columns --------------------------------------------------------------------------------------------------
 def shown_fact(row: Mapping[str, Any], name: str) -> Any:
     """The fact with this name as tables and filters take it; None if there is none."""
-    if name.startswith(f"{CONFIG}/"):
-        return _shown_choice(row, name)
-    return row.get(name)
+    value = row.get(name)
+    if value is None and name in row and name.startswith(f"{CONFIG}/"):
+        return "None"  # a choice of the user's, unlike a parameter that the trial does not have
+    return value
 
 
 def fact_field(name: str, rank: int = 0) -> Field:
@@ -288,18 +192,41 @@ def fact_field(name: str, rank: int = 0) -> Field:
     return Field(name, name, rank, partial(shown_fact, name=name), state=state)
 
 
-def listed_fields(trials: Sequence[Trial], goal: Goal) -> list[Field]:
-    """What `minitune ls` shows of trials, under the names that its options take."""
+NAMED = (fact_field("trial_name")._replace(header="Trial name", most=WHOLE),)
+"""What tables of a run have first."""
+LISTED = (fact_field("trial"), fact_field(TRIAL_ID, _LAST_RANK))
+"""What `minitune ls` has first."""
+
+
+def trial_fields(
+    rows: Sequence[Row],
+    first: Iterable[Field],
+    goal: Goal,
+    params: Mapping[str, str],
+    metrics: Mapping[str, str],
+    cell: int = LISTED_CELL,
+    least: int = 0,
+) -> list[Field]:
+    """The fields of a table of trials: `first`, status, parameters, metrics, and the node if there are several.
+
+    `params` and `metrics` have their headers. A parameter or metric has at most `cell` characters, and a metric of the
+    user's at least `least`.
+    """
+    reported = [name for name in metrics if any(row.get(name) is not None for row in rows)]
+    aims = goal.metrics or reported[:1]
     fields = [
-        fact_field("trial"),
-        fact_field(TRIAL_ID, _LAST_RANK),
-        fact_field("status", _STATUS_RANK)._replace(get=lambda row: row["ended"] or row["status"]),
+        *first,
+        fact_field("status", _STATUS_RANK)._replace(get=lambda row: row["ended"] or row["status"], most=WHOLE),
         fact_field("repeats", _REPEATS_RANK),
     ]
-    fields += [fact_field(f"{CONFIG}/{name}", _PARAMETER_RANK) for name in parameter_names(trials)]
-    fields += [fact_field(name, metric_rank(name, goal.metrics)) for name in metric_columns(trials, goal)]
-    if len({trial.progress.metrics.get(NODE_IP) for trial in trials} - {None}) > 1:
-        fields.append(fact_field(NODE_IP, _LAST_RANK))
+    for name, header in params.items():
+        fields.append(fact_field(f"{CONFIG}/{name}", _PARAMETER_RANK)._replace(header=header, most=cell))
+    for name in reported:
+        width = 0 if name in _METRIC_RANKS else least
+        field = fact_field(name, metric_rank(name, aims))
+        fields.append(field._replace(header=metrics[name], most=cell, least=width))
+    if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
+        fields.append(fact_field(NODE_IP, _LAST_RANK)._replace(header="node"))
     return fields
 
 

@@ -22,12 +22,10 @@ from minitune.result import CONFIG, flat_row
 from minitune.view.best import best_of
 from minitune.view.colors import DAMAGED
 from minitune.view.facts import counts_by_key
-from minitune.view.rows import WHOLE, Field, fact_field
+from minitune.view.rows import WHOLE, Field, Row, fact_field
 
 _BEST_BYTES = 50_000_000
 """The best value of runs in a directory is told if their journal is not larger, which takes a second to read."""
-
-Row = dict[str, Any]
 
 
 class RunList:

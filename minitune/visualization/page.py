@@ -33,7 +33,7 @@ from minitune.view.best import ranked
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
 from minitune.view.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.view.importances import importances_of
-from minitune.view.rows import infer_metrics, shown_metric
+from minitune.view.rows import ended, infer_metrics, last_line, shown_metric
 from minitune.view.runs import run_row, side_fields
 
 _SCRIPTS = ("core", "run", "filter", "chart", "cards", "table", "trial", "view", "list", "live")
@@ -290,11 +290,11 @@ class RunData:
         return {
             "number": each.number,
             "name": trial.name,
-            "status": each.row.state,
-            "repeats": each.row.repeats,
-            "ended": each.row.ended,
+            "status": trial.state,
+            "repeats": trial.repeats and trial.repeats.trial_id,
+            "ended": ended(trial),
             "why": "" if trial.ending is None else trial.ending.text,
-            "error": each.row.error,
+            "error": last_line(trial),
             "value": _finite(each.value),
             "odd": _odd(each, self.history.metric),
             "params": each.params,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +14,6 @@ import minitune as tune
 from minitune import ExperimentAnalysis
 from minitune.base.table import Column, Table, curve
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
-from minitune.view.rows import TrialRow
 
 BAD = "<script>alert('x')</script>&amp;"
 
@@ -102,7 +100,8 @@ def test_a_tuner_shows_its_run():
 
 
 def test_the_live_view_escapes_text_of_users():
-    row = TrialRow(name=BAD, number=1, ended="finished", params={BAD: BAD}, metrics={BAD: BAD, "loss": 1.0})
+    row = {"trial": 1, "trial_name": BAD, "status": "finished", "ended": "finished", "loss": 1.0, BAD: BAD}
+    row[f"config/{BAD}"] = BAD
     snapshot = RunSnapshot(
         BAD,
         1.0,
@@ -111,7 +110,7 @@ def test_the_live_view_escapes_text_of_users():
         goal=(BAD, "min"),
         values=[(0, 1.0), (1, 2.0)],
         best=[row],
-        running=[replace(row, number=2)],
+        running=[{**row, "trial": 2}],
         params={BAD: BAD},
         metrics={BAD: BAD, "loss": "loss"},
         errors=[ErrorKind(BAD)],

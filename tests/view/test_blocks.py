@@ -22,18 +22,22 @@ from minitune.experiment.lifecycle import Transition
 from minitune.output.live import ErrorKind, RunSnapshot, render, render_html
 from minitune.output.live_reporter import CLIReporter
 from minitune.output.reporters import RunInfo
-from minitune.view.rows import TrialRow
 
 # -- the block ---------------------------------------------------------------------------------------------------------
-RUNNING = TrialRow(
-    name="train_日本_00001",
-    number=1,
-    state="running",
-    ended="running",
-    params={"lr": 0.1, "opt/decay": 1e-5},
-    metrics={"loss": 0.5, "acc": 1, "training_iteration": 3, "time_total_s": 62.0},
-)
-DONE = replace(RUNNING, state="finished", ended="finished", metrics={"loss": 0.25, "acc": 0, "training_iteration": 9})
+RUNNING = {
+    "trial": 1,
+    "trial_name": "train_日本_00001",
+    "status": "running",
+    "ended": None,
+    "config/lr": 0.1,
+    "config/opt/decay": 1e-5,
+    "loss": 0.5,
+    "acc": 1,
+    "training_iteration": 3,
+    "time_total_s": 62.0,
+}
+DONE = {**RUNNING, "status": "finished", "ended": "finished", "loss": 0.25, "acc": 0, "training_iteration": 9}
+del DONE["time_total_s"]
 ERROR = ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")
 FULL = RunSnapshot(
     "train_today",
@@ -42,24 +46,24 @@ FULL = RunSnapshot(
     total=50,
     rest_s=222.0,
     goal=("loss", "min"),
-    best=[replace(DONE, number=number) for number in range(2, 7)],
-    running=[replace(RUNNING, number=number) for number in (1, *range(7, 14))],
+    best=[{**DONE, "trial": number} for number in range(2, 7)],
+    running=[{**RUNNING, "trial": number} for number in (1, *range(7, 14))],
     params={"lr": "lr", "opt/decay": "opt/decay"},
     metrics={"loss": "loss", "acc": "acc", "training_iteration": "iter", "time_total_s": "total time (s)"},
     errors=[ERROR],
     resources=["2/4 CPUs"],
 )
-ROWS = [replace(RUNNING, name=f"train_{number}", number=number) for number in range(4)]
+ROWS = [{**RUNNING, "trial_name": f"train_{number}", "trial": number} for number in range(4)]
 AMONG = replace(
     FULL,
     counts={"running": 4, "finished": 1},
-    best=[ROWS[2], replace(DONE, number=9), ROWS[0]],
+    best=[ROWS[2], {**DONE, "trial": 9}, ROWS[0]],
     running=ROWS,
     errors=[],
 )
-NODES = [replace(RUNNING, number=number, node=node) for number, node in enumerate(("10.0.0.1", "10.0.0.2", None))]
-QUIET = [replace(RUNNING, number=number, quiet_s=quiet_s) for number, quiet_s in enumerate((1.0, 90.0, None))]
-MANY = {f"p{number}": number for number in range(30)}
+NODES = [{**RUNNING, "trial": number, "node_ip": node} for number, node in enumerate(("10.0.0.1", "10.0.0.2", None))]
+QUIET = [{**RUNNING, "trial": number, "quiet_s": quiet_s} for number, quiet_s in enumerate((1.0, 90.0, None))]
+MANY = {**DONE, **{f"config/p{number}": number for number in range(30)}}
 BLOCKS = {
     **{f"{width} columns": (FULL, width, 40) for width in (250, 100, 80, 60, 44, 30)},
     **{f"{height} lines": (FULL, 100, height) for height in (18, 12, 5, 2, 1)},
@@ -74,7 +78,7 @@ BLOCKS = {
     "it starts": (RunSnapshot("train", 0.2, {}, total=3, starting="starting 2 workers"), 100, 40),
     "five kinds of errors": (replace(FULL, errors=[ErrorKind(f"E{n}", 9 - n, f"/{n}") for n in range(5)]), 100, 40),
     "no room for a path": (replace(FULL, errors=[ErrorKind("ValueError: no", 2, "/results/error.txt")]), 44, 40),
-    "thirty parameters": (replace(FULL, best=[TrialRow(name="a", params=MANY, metrics={"loss": 0.5})]), 250, 2),
+    "thirty parameters": (replace(FULL, best=[MANY], params={f"p{n}": f"p{n}" for n in range(30)}), 250, 4),
 }
 
 

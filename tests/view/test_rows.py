@@ -13,10 +13,8 @@ from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Repeat
 from minitune.view.rows import (
-    TrialRow,
     ended,
     fact_field,
-    facts_of_trial,
     infer_metrics,
     last_line,
     metric_columns,
@@ -55,37 +53,30 @@ def trial_of(number=0, *results, params=(), how=None):
 def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(kind, facts, reports, text):
     trial = trial_of(0, *[{"loss": 1.0}] * reports, how=Transition.STOP)
     trial.ending = None if kind is None else Ending.of(kind, **facts)
-    row = row_of(trial, ())
-    assert (ended(trial), row.ended) == (text, text)
-    assert row.state == text.partition(" ")[0]
-    assert facts_of_trial(trial, LOSS, ())["ended"] == text
+    row = row_of(trial, (), ())
+    assert ended(trial) == row["ended"] == text
+    assert row["status"] == text.partition(" ")[0]
 
 
 def test_a_trial_that_goes_on_has_not_ended():
     trial = trial_of(3, {"loss": 1.0})
-    assert (ended(trial), row_of(trial, ()).is_running) == ("running", True)
-    assert facts_of_trial(trial, LOSS, ())["ended"] is None
+    assert (ended(trial), row_of(trial, (), ())["ended"]) == ("running", None)
     trial.move(Transition.FAIL)
-    assert (ended(trial), row_of(trial, ()).is_running) == ("failed", False)
-    assert facts_of_trial(trial, LOSS, ())["ended"] == "failed"
+    assert ended(trial) == row_of(trial, (), ())["ended"] == "failed"
 
 
-def test_a_row_has_what_was_asked_for_and_is_there():
-    trial = trial_of(5, {"loss": 1.0, "deep": {"x": 2}}, params={"lr": 0.1, "none": None})
-    trial.repeats = Repeat("t0002", "loss", "min")
-    row = row_of(trial, ("deep/x", "missing", "loss"))
-    assert (row.number, row.trial_id, row.name) == (5, "t0005", "train_t0005")
-    assert list(row.metrics.items()) == [("deep/x", 2), ("loss", 1.0)]
-    assert row.params == {"lr": 0.1, "none": None}
-    assert row_of(trial, (), iter(("lr", "missing"))).params == {"lr": 0.1}
-    assert (row.error, row.repeats) == ("", "t0002")
+def test_a_row_has_the_last_numbers_that_were_asked_for():
+    trial = trial_of(5, {"loss": 1.0, "deep": {"x": 2}}, {"acc": 3}, params={"lr": 0.1, "none": None})
+    row = row_of(trial, iter(("lr", "none", "missing")), ("deep/x", "missing"))
+    assert (row["deep/x"], row["acc"], row["config/lr"], row["config/none"]) == (2, 3, 0.1, None)
+    assert not {"loss", "missing", "config/missing"} & row.keys()
 
 
 def test_the_error_of_a_trial_is_one_line_of_limited_length():
     trial = trial_of(0, how=Transition.FAIL)
     assert last_line(trial) == ""
     trial.error = trial_error_of_text("ValueError:  a \t b")
-    assert last_line(trial) == row_of(trial, ()).error == "ValueError: a b"
+    assert last_line(trial) == row_of(trial, (), ())["error_message"] == "ValueError: a b"
     trial.error = trial_error_of_text("x" * 300)
     assert last_line(trial) == "x" * 300
     trial.error = trial_error_of_text("x" * 5000)
@@ -98,13 +89,13 @@ def test_facts_for_programs_are_whole_and_their_own_names_come_first():
     )
     trial.repeats = Repeat("t0002", "loss", "min")
     trial.num_failures = 2
-    facts = facts_of_trial(trial, LOSS, ())
-    assert list(facts)[:5] == ["trial", "trial_id", "status", "ended", "repeats"]
+    facts = row_of(trial, (), LOSS.metrics)
+    assert list(facts)[:6] == ["trial", "trial_id", "trial_name", "status", "ended", "repeats"]
     assert (facts["trial"], facts["status"], facts["repeats"]) == (4, "finished", "t0002")
     assert (facts["loss"], facts["deep/x"], facts["config/lr"]) == (1 / 3, 2, 0.1)
     assert (facts["failures"], facts["error_message"]) == (2, None)
     assert facts["logdir"] == trial.local_path
-    new = facts_of_trial(make_trial(0), LOSS, ())
+    new = row_of(make_trial(0), (), LOSS.metrics)
     assert (new["logdir"], new["ended"]) == (None, None)
     assert ("loss" in new, new["repeats"]) == (False, None)
 
@@ -150,14 +141,6 @@ def test_the_columns_of_metrics_are_objectives_then_others_then_the_usual_ones(g
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
-def headers(table):
-    return [column.header for column in table.columns]
-
-
-def row(number=0, **facts):
-    return TrialRow(name=f"train_{number}", number=number, trial_id=f"t{number}", state="running", **facts)
-
-
 def test_metrics_that_cannot_be_looked_at_are_none():
     class Odd(UserDict):  # type: ignore[type-arg]
         def items(self):

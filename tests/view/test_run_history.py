@@ -21,6 +21,7 @@ from minitune import Callback, choice, grid_search, report, sample_from
 from minitune.experiment.decision import Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.view.history import METRICS_KEPT
+from minitune.view.rows import ended, last_line
 from minitune.visualization import RunHistory, page
 from minitune.visualization.page import RunData
 
@@ -44,9 +45,9 @@ def test_a_history_has_parameters_curves_and_ends():
     failed, _, stopped = history.trials
     assert [trial.params for trial in history.trials] == [{"i": 3}, {"i": 2}, {"i": 1}]
     assert failed.failed
-    assert "no luck" in failed.row.error
+    assert "no luck" in last_line(failed.trial)
     assert list(zip(stopped.steps, stopped.values, strict=True)) == [(1, 1), (2, 2)]
-    assert stopped.row.ended == "stopped at 2 by ASHA"
+    assert ended(stopped.trial) == "stopped at 2 by ASHA"
     assert history.state.name == "finished"
     assert [trial.number for trial in history.scored] == [1, 2]
 
@@ -133,7 +134,7 @@ def test_a_killed_run_shows_its_results():
 
     assert history.state.name == "killed"
     first, second = history.trials
-    assert (first.row.ended, second.row.ended) == ("finished", "interrupted at 2")
+    assert (ended(first.trial), ended(second.trial)) == ("finished", "interrupted at 2")
     assert list(second.steps) == [1, 2]
 
 
@@ -228,7 +229,7 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed():
     whole = RunHistory(run_path())
     assert [trial.steps for trial in history.trials] == [trial.steps for trial in whole.trials]
     assert [trial.values for trial in history.trials] == [trial.values for trial in whole.trials]
-    assert [trial.row.ended for trial in history.trials] == ["finished", "finished"]
+    assert [ended(trial.trial) for trial in history.trials] == ["finished", "finished"]
     assert history.state.name == "finished"
     assert [0] in seen
     assert seen[-1] == [1]
