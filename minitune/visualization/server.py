@@ -6,9 +6,7 @@ files.
 
 The address holds a random token, without which the page is not served. A page of another site gets nothing: requests
 with another host (a name that was rebound to 127.0.0.1), from another origin, or with a method other than GET are
-refused.
-
-The number of open pages is limited: each has a thread and a connection. A page that is closed frees its place.
+refused. Each open page has a thread and a connection, until it is closed.
 """
 
 from __future__ import annotations
@@ -17,11 +15,9 @@ import hmac
 import logging
 import os
 import secrets
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -52,8 +48,6 @@ _TICK_S = 2.0
 """While a run goes on, a page gets the time, and an estimate of the rest, at least so often."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
-MOST_PAGES = 64
-"""More than one user opens, and fewer than the descriptors that a process may have."""
 _WAIT_S = 60.0
 """The time in which the next bytes of a request must come, and those of an answer be taken."""
 _OF_LISTED = (
@@ -185,7 +179,6 @@ class PageServer:
         self._list = LiveList(path) if is_list else None
         self._runs: dict[str, LiveRun] = {}
         self._lock = threading.Lock()
-        self._open_pages = 0
         self.is_closed = False
         if not is_list:
             self._runs[""] = LiveRun(path)
@@ -215,22 +208,6 @@ class PageServer:
                 if path is not None:
                     self._runs[name] = LiveRun(path)
             return self._runs.get(name)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so many pages are open that no other one is served."""
-        return self._open_pages >= MOST_PAGES
-
-    @contextmanager
-    def page_is_open(self) -> Iterator[None]:
-        """Count a page while its stream of events lasts."""
-        with self._lock:
-            self._open_pages += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._open_pages -= 1
 
     def _compare(self, names: Sequence[str]) -> bytes | None:
         """The report of these runs side by side as they are now; None if one does not exist. Blocks."""
@@ -283,23 +260,13 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
 
         def do_GET(self) -> None:
             """Answer a request."""
-            try:
-                url = urlsplit(self.path)
-                query = parse_qs(url.query)
-            except ValueError:  # such as `http://[`
-                self.send_error(HTTPStatus.BAD_REQUEST)
-                return
+            url = urlsplit(self.path)
             path = url.path.split("/")[1:] or [""]
             refusal = self._refusal(path[0])
             if refusal is not None:
                 self._refuse(*refusal)
                 return
-            # Two that ask at the same moment may both get the last place, which does no harm.
-            if path[-1] in ("", "events") and server.is_full:
-                text = f"{MOST_PAGES} pages of this server are open; close one of them, and load this page again"
-                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, text)
-                return
-            since = self.headers.get("Last-Event-ID") or query.get("since", ["0"])[0]
+            since = self.headers.get("Last-Event-ID") or parse_qs(url.query).get("since", ["0"])[0]
             try:
                 found = server.answer(path[1:], int(since) if since.isdecimal() else 0)
             except (OSError, ValueError, TuneError) as error:  # such as a run that was removed
@@ -319,8 +286,6 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
                 return HTTPStatus.FORBIDDEN, "this host is not served"
             if self.headers.get("Origin", f"http://{host}") != f"http://{host}":
                 return HTTPStatus.FORBIDDEN, "other origins are not served"
-            if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-                return HTTPStatus.FORBIDDEN, "other sites are not served"
             if not hmac.compare_digest(given.encode(), token.encode()):
                 return HTTPStatus.FORBIDDEN, "the address lacks the token"
             return None
@@ -349,35 +314,19 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
             """Send events until the page is closed."""
             self._head(HTTPStatus.OK, "text/event-stream")
             self.end_headers()
-            # After its request, a page sends nothing more, so there is something to read once it is closed.
-            closes = select.poll()
-            closes.register(self.connection, select.POLLIN)
             try:
-                with server.page_is_open():
-                    for event in events:
-                        if server.is_closed or closes.poll(0):
-                            return
-                        if event is not None:
-                            self.wfile.write(event.encode())
+                for event in events:
+                    if server.is_closed:
+                        return
+                    # A comment says nothing to the page, and raises an error once it is closed.
+                    self.wfile.write((event or ":\n\n").encode())
+            except (ConnectionError, TimeoutError):
+                raise
             except (OSError, TuneError) as error:
-                if isinstance(error, (BrokenPipeError, ConnectionError, TimeoutError)):
-                    return  # the page was closed
                 text = json_text.dumps(f"The run cannot be read: {error}")
                 self.wfile.write(f"event: problem\ndata: {text}\n\n".encode())
 
-        def handle(self) -> None:
-            """A page that is closed in the middle of an answer is no error."""
-            try:
-                super().handle()
-            except ConnectionError:
-                self.close_connection = True
-
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing: requests are no news to the user."""
-
-        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-            """The answer to other methods and to what is not HTTP."""
-            is_known = code == HTTPStatus.NOT_IMPLEMENTED
-            self._refuse(HTTPStatus(code), "only GET is served" if is_known else "this is no request for a page")
 
     return Handler
