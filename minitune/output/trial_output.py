@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _SHOWN_BYTES = 1_000_000
 """The largest part of a file that is shown at once. The rest follows at the next look."""
-_LATE_S = 2.0
-"""A trial that has ended may still write for this time."""
 _LOOK_S = 0.5
 """The shortest pause between two looks for new output."""
 
@@ -44,7 +42,6 @@ class TrialOutput(Callback):
                 self._say = reporter.say
         self._shown_bytes: dict[str, int] | None = None
         self._trials: dict[str, Trial] = {}
-        self._open: dict[str, float | None] = {}  # trials that may still write, and when their end was seen
         self._looked_s = 0.0
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -56,23 +53,13 @@ class TrialOutput(Callback):
         now_s = time.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
             self._looked_s = now_s
-            self._look(now_s)
-
-    def _look(self, now_s: float) -> None:
-        for trial_id, ended_s in list(self._open.items()):
-            trial = self._trials[trial_id]
-            self._show(trial)
-            if not trial.is_finished():
-                continue
-            if ended_s is None:
-                self._open[trial_id] = now_s
-            elif now_s - ended_s > _LATE_S:
-                del self._open[trial_id]  # later output is shown at the end of the run
+            for trial in self._trials.values():
+                if not trial.is_finished():
+                    self._show(trial)
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """From now on, there may be output."""
         self._trials[trial.trial_id] = trial
-        self._open[trial.trial_id] = None
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -81,12 +68,11 @@ class TrialOutput(Callback):
         self._show(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has failed, and will be tried again."""
+        """An attempt has ended. What its children write later is shown at the end of the run."""
         self._show(trial, at_end=True)
 
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has failed for good."""
-        self._show(trial, at_end=True)
+    on_trial_complete = on_trial_recover
+    on_trial_error = on_trial_recover
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """All workers are gone. Show the rest of their output, also an incomplete last line."""

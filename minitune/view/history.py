@@ -34,7 +34,7 @@ METRICS_KEPT = 12
 _NUMBERS = frozenset((float, int))
 _FLOAT_BITS = 1000  # a float can hold every shorter int
 RunLike = Any
-"""A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
+"""A run's directory, its `ResultGrid` or its `ExperimentAnalysis`."""
 
 
 @dataclass
@@ -192,22 +192,6 @@ class RunHistory:
         return [each for each in self.trials if not each.failed and math.isfinite(each.value)]
 
 
-def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
-    """The history of a run; see `RunHistory` for the errors.
-
-    Raises:
-        ValueError: If `run` is a `RunHistory` of another metric or mode.
-    """
-    if not isinstance(run, RunHistory):
-        return RunHistory(run, metric, mode)
-    require(
-        metric in (None, run.metric) and mode in (None, run.mode),
-        f"metric and mode: the ones of the RunHistory ({run.metric}, {run.mode})",
-        (metric, mode),
-    )
-    return run
-
-
 def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Importances:
     """Estimate how much each parameter matters for the objective.
 
@@ -221,7 +205,7 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
         ValueError: If fewer than 3 trials have a finite objective, no parameter has varied, or there is no metric or
             mode.
     """
-    history = history_of(run, metric, mode)
+    history = RunHistory(run, metric, mode)
     return importances_of(history.story.trials, history.metric, history.params)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.checks import is_real
-from minitune.base.table import Column, Table, as_html
 from minitune.base.text import plain_or_short
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
@@ -41,11 +40,6 @@ class Importances:
     def note(self) -> str:
         """What they are, as text."""
         return f"by the ranks of {self.num_trials} trials, each parameter alone"
-
-    def _repr_html_(self) -> str:
-        """Shown by notebooks."""
-        shares = [round(share, 3) for share in self.shares.values()]
-        return as_html([Table([Column("parameter", list(self.shares)), Column("importance", shares)]), self.note])
 
     def __str__(self) -> str:
         width = max(map(len, self.shares))

@@ -11,7 +11,7 @@ from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.standing import RUNNING_RUN, Standing
 from minitune.record.story import Story
-from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
+from minitune.result import TIMESTAMP
 
 
 def quiet_s(trial: Trial, now_s: float) -> float | None:
@@ -31,16 +31,14 @@ def rest_of_run_s(
     ended_before: int = 0,
     time_budget_s: float | None = None,
 ) -> float | None:
-    """Estimate how many seconds a run will still take, at its speed so far; None for an endless run, or before any
-    progress. The trials `ended_before` took none of its time.
+    """Estimate how many seconds a run will still take, at its speed so far; None for an endless run, or before a
+    trial has ended. The trials `ended_before` took none of its time.
     """
     ended = sum(trial.status in (TERMINATED, ERROR) for trial in trials) - ended_before
-    # A running trial counts by its part, so that the estimate does not jump when trials end together.
-    parts = [_part_done(trial) for trial in trials if trial.status == RUNNING]
-    done = ended + sum(0.5 if part is None else min(1.0, max(0.0, part)) for part in parts)
+    # A running trial counts as a half, so that the estimate does not jump when trials end together.
+    done = ended + 0.5 * sum(trial.status == RUNNING for trial in trials)
     rest_s = None
-    # Halves of which nothing is known say nothing about the speed.
-    if total is not None and (ended or any(parts)):
+    if total is not None and ended:  # halves alone say nothing about the speed
         rest_s = max(0.0, (total - ended_before - done) * elapsed_s / done)
     if time_budget_s is None:
         return rest_s
@@ -66,16 +64,3 @@ def times_of(run: Story, state: Standing) -> RunTimes:
     elapsed_s = max(0.0, clock.current.time() - driver.opened_s)
     rest_s = rest_of_run_s(run.trials, elapsed_s, run.total_samples, len(driver.ended_before), driver.time_budget_s)
     return RunTimes(driver.earlier_s + elapsed_s, rest_s)
-
-
-def _part_done(trial: Trial) -> float | None:
-    """The part of a running trial that is done, from 0 to 1; None if the trial has no limits that it must reach."""
-    parts = []
-    for name in (TRAINING_ITERATION, TIME_TOTAL_S):
-        limit = trial.stopping_criterion.get(name)
-        # Only a limit that a growing number reaches tells how much is left.
-        if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
-            limit = limit[1] if limit[0] in (">=", ">") else None
-        if end := known_number(limit):
-            parts.append((known_number(trial.progress.metrics.get(name)) or 0.0) / end)
-    return max(parts, default=None)

@@ -25,7 +25,6 @@ _MAX_ROWS = 100
 """The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
 _MAX_FAILED_ROWS = 10
 _MAX_TRACEBACKS = 5
-_MAX_TRACEBACK_LINES = 40
 _VALUES = re.compile(r"\d+|'[^']*'" + r'|"[^"]*"')
 """What differs between two errors of one kind."""
 
@@ -168,14 +167,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         elif not has_traceback:
             lines.append(f"{head}: {last_line(first)} ({first.error_file})")
         else:
-            text = str(first.error).rstrip().splitlines()
-            if len(text) > _MAX_TRACEBACK_LINES:
-                # The first lines have the beginning of the user's code, the last ones the exception.
-                first_lines = text[:3]
-                last_lines = text[4 - _MAX_TRACEBACK_LINES :]
-                left_out = len(text) - len(first_lines) - len(last_lines)
-                text = [*first_lines, f"  ... [{left_out} lines left out] ...", *last_lines]
-            lines += [f"{head}:", *text]
+            lines += [f"{head}:", *str(first.error).rstrip().splitlines()]
     return lines
 
 

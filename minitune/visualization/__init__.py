@@ -13,7 +13,7 @@ Examples:
 from __future__ import annotations
 
 from minitune.base.lazy import listing
-from minitune.view.history import RunHistory, get_param_importances
+from minitune.view.history import get_param_importances
 from minitune.view.importances import Importances
 from minitune.visualization.page import write_report
 from minitune.visualization.plots import (
@@ -31,7 +31,6 @@ from minitune.visualization.plots import (
 __all__ = [
     "Importances",
     "Plot",
-    "RunHistory",
     "get_param_importances",
     "plot_contour",
     "plot_intermediate_values",

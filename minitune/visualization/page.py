@@ -31,7 +31,7 @@ from minitune.record.story import Story
 from minitune.space.tree import value_at_text
 from minitune.view.best import ranked
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
-from minitune.view.history import RunHistory, RunLike, TrialHistory, history_of
+from minitune.view.history import RunHistory, RunLike, TrialHistory
 from minitune.view.importances import importances_of
 from minitune.view.rows import ended, infer_metrics, last_line, shown_metric
 from minitune.view.runs import run_row, side_fields
@@ -97,7 +97,7 @@ def read_histories(
         runs = [runs]
     if not runs:
         raise ValueError("runs: at least one, but got none")
-    return [history_of(run, metric, mode) for run in runs]
+    return [RunHistory(run, metric, mode) for run in runs]
 
 
 def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None = None) -> bytes:

@@ -1,6 +1,6 @@
 """Single plots of a run, by Optuna's names: parts of the page of `minitune report`.
 
-Each takes the run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory`. A `Plot` is shown by
+Each takes the run's directory, its `ResultGrid` or its `ExperimentAnalysis`. A `Plot` is shown by
 notebooks, and written by `write_html`. Common arguments and errors are:
 
 * `metric`: the objective; by default the run's. `mode`: `"min"` or `"max"`; by default the run's.

@@ -26,7 +26,7 @@ from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import read_curves
 from minitune.record.reading import read_earlier
 from minitune.view import runs
-from minitune.visualization import RunHistory
+from minitune.view.history import RunHistory
 
 
 def rows(minitune, *arguments):

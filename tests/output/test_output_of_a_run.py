@@ -424,7 +424,7 @@ def test_where_a_display_cannot_be_updated_the_cell_is_cleared(notebook, monkeyp
     monkeypatch.setattr("IPython.display.display", lambda data, **options: notebook.append(data["text/html"]))
     reporter = JupyterNotebookReporter(overwrite=False)
     for text in ("a", "b"):
-        reporter.display(text)
+        reporter._notebook_cell().show(text, text)
     assert notebook == ["a", "clear", "b"]
 
 

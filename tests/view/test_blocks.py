@@ -146,7 +146,6 @@ def cells():
 REPORTED = [finished(0, 1.0, a=1, b="text", c=2, nested={"d": 3}, e=4, f=5)]
 WHOLE = {"lr": 0.1, "net": {"act": "relu"}, "data": list(range(1000)), "none": None}
 KINDS = [trial for kind in range(7) for trial in failed(10 * kind, f"{'ABCDEFG'[kind]}: no", 2 + kind)]
-LONG = "\n".join(f"line {number}" for number in range(100))
 USUAL = {**CLIReporter.DEFAULT_COLUMNS, "loss": "LOSS"}
 NONE = {"metric": None, "mode": None}
 ENDS = {
@@ -174,7 +173,6 @@ ENDS = {
     "different errors": ({}, {}, [*failed(0, "worker died at report 3", 3), *failed(9, "disk full")]),
     "no tracebacks": ({}, {"print_errors": False}, [*failed(0, "A: {}", 3), *failed(9, "disk full")]),
     "many kinds": ({}, {}, KINDS),
-    "a long error": ({}, {}, failed(0, LONG)),
     "a program": ({}, {}, failed(0, ProgramError("it ended"))),
     "one retried": ({}, {}, retried(1)),
     "six retried": ({}, {}, retried(6)),

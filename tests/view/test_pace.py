@@ -86,58 +86,22 @@ def test_a_terminal_and_a_notebook_show_the_time_by_the_clock():
 
 
 @pytest.mark.parametrize(
-    ("ended", "total", "parts", "rest_s"),
+    ("ended", "total", "running", "rest_s"),
     [
-        (2, 10, [], 400.0),
-        (2, None, [None], None),  # an endless search
-        (0, 10, [], None),
-        (0, 10, [None, 0.0], None),  # nothing is known yet
-        (0, 10, [0.5], 1900.0),
-        (1, 10, [0.25, 0.75], 400.0),
-        (1, 4, [7.0], 100.0),  # beyond its limit it counts as one
-        (1, 4, [-7.0], 300.0),
-        (5, 4, [], 0.0),
-        (4, 4, [], 0.0),
+        (2, 10, 0, 400.0),
+        (2, None, 1, None),  # an endless search
+        (0, 10, 2, None),  # nothing is known yet
+        (1, 4, 2, 100.0),
+        (5, 4, 0, 0.0),
+        (4, 4, 0, 0.0),
     ],
 )
-def test_a_running_trial_counts_by_its_part(ended, total, parts, rest_s):
+def test_a_running_trial_counts_as_a_half(ended, total, running, rest_s):
     trials = [make_trial(number) for number in range(ended)]
     for trial in trials:
         trial.move(Transition.STOP)
-    for part in parts:
-        trial = reporting(len(trials), 1000.0, 4, 0.5)
-        trial.stopping_criterion = {} if part is None else {"time_total_s": 8}
-        trial.progress.metrics["time_total_s"] = 8 * (part or 0)
-        trials.append(trial)
+    trials += [reporting(number, 1000.0, 4, 0.5) for number in range(ended, ended + running)]
     assert rest_of_run_s(trials, 100.0, total) == rest_s
-
-
-@pytest.mark.parametrize(
-    ("criterion", "part"),
-    [
-        ({}, 0.5),
-        ({"loss": 9}, 0.5),  # no number that only grows
-        ({"training_iteration": 16}, 0.25),
-        ({"training_iteration": 16, "time_total_s": 4}, 0.5),  # the nearer limit
-        ({"training_iteration": (">=", 16)}, 0.25),
-        ({"training_iteration": [">", 16]}, 0.25),
-        ({"training_iteration": ("<=", 16)}, 0.5),
-        ({"training_iteration": 0}, 0.5),
-        ({"time_total_s": 8, "training_iteration": None}, 0.25),
-    ],
-)
-def test_a_limit_of_a_growing_number_tells_the_part_that_is_done(criterion, part):
-    trial = reporting(0, 1000.0, 4, 0.5)
-    trial.stopping_criterion = criterion
-    done = make_trial(1)
-    done.move(Transition.STOP)
-    assert rest_of_run_s([trial, done], 10.0, 4) == pytest.approx((4 - 1 - part) * 10 / (1 + part))
-
-
-def test_a_trial_with_a_limit_and_without_a_report_has_done_nothing():
-    trial = reporting(0, 1000.0, 0, 0)
-    trial.stopping_criterion = {"training_iteration": 10}
-    assert rest_of_run_s([trial], 10.0, 4) is None
 
 
 def test_trials_that_had_ended_before_took_none_of_the_time():

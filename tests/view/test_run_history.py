@@ -20,9 +20,9 @@ from kit import (
 from minitune import Callback, choice, grid_search, report, sample_from
 from minitune.experiment.decision import Decision
 from minitune.schedulers import AsyncHyperBandScheduler
-from minitune.view.history import METRICS_KEPT
+from minitune.view.history import METRICS_KEPT, RunHistory
 from minitune.view.rows import ended, last_line
-from minitune.visualization import RunHistory, page
+from minitune.visualization import page
 from minitune.visualization.page import RunData
 
 OBJECTIVE = {"metric": "score", "mode": "max"}

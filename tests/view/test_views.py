@@ -22,8 +22,8 @@ from minitune.output.live import render
 from minitune.output.live_reporter import default_reporter
 from minitune.output.reporters import RunInfo
 from minitune.record.reading import read_run
+from minitune.view.history import RunHistory
 from minitune.view.summary import run_html
-from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
 
 UPDATES = "MINITUNE_UPDATE_VIEWS" in os.environ

@@ -15,7 +15,7 @@ from kit import fit, table_in
 from minitune import ResultGrid, uniform
 from minitune import visualization as plots
 from minitune.commands import cli
-from minitune.visualization import RunHistory
+from minitune.view.history import RunHistory
 from minitune.visualization.page import fill_page
 
 TRIALS = 60
