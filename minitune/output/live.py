@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from minitune.base.table import Table, as_html, bar, curve, line_as_html
-from minitune.base.text import colored, counted, cut, duration, one_line, printable, width_of
+from minitune.base.text import counted, cut, duration, one_line, printable, width_of
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
 from minitune.result import CONFIG, TRAINING_ITERATION
-from minitune.view.colors import color_of
 from minitune.view.rows import NAMED, Field, Row, table_of, trial_fields, values_text
 
 _BAR_COLUMNS = 30
@@ -143,10 +142,7 @@ def render(snapshot: RunSnapshot, width: int, height: int, *, color: bool = Fals
     trials = _trial_lines(snapshot, width, height - len(head) - len(errors), color)
     # A block that is higher than the terminal could not be redrawn in place.
     lines = [*_clean(head, width), *trials, *_clean(errors, width)][:height]
-    if not color:
-        return [line for _, line in lines]
-    plain, bright = _counts_text(snapshot), _counts_text(snapshot, has_color=True)
-    return [_styled(line.replace(plain, bright) if style == "title" else line, style) for style, line in lines]
+    return [_styled(line, style) if color else line for style, line in lines]
 
 
 def _clean(lines: Iterable[tuple[str, str]], width: int) -> list[tuple[str, str]]:
@@ -197,10 +193,9 @@ def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
     return [line for line in (first, time_and_counts) if line]
 
 
-def _counts_text(snapshot: RunSnapshot, has_color: bool = False) -> str:
-    counts = {state: snapshot.counts[state] for state in states.STATES if snapshot.counts.get(state)}
-    parts = [colored(f"{n} {state}", color_of(state) if has_color else "") for state, n in counts.items()]
-    return ", ".join(parts) or "no trial yet"
+def _counts_text(snapshot: RunSnapshot) -> str:
+    counts = ((snapshot.counts.get(state), state) for state in states.STATES)
+    return ", ".join(f"{count} {state}" for count, state in counts if count) or "no trial yet"
 
 
 def _bar_line(snapshot: RunSnapshot, width: int) -> str:

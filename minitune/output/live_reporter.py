@@ -210,9 +210,9 @@ class LiveReporter(ProgressReporter):
         """Show one more metric. The metrics that trials report then get no columns automatically.
 
         Raises:
-            ValueError: If it is shown already, or it has a header although the columns were given as a list.
+            ValueError: If it is shown already.
         """
-        _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
+        _add_column(self._metric_columns, metric, representation)
         self._infers = False
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
@@ -221,7 +221,7 @@ class LiveReporter(ProgressReporter):
         Raises:
             ValueError: As by `add_metric_column`.
         """
-        _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
+        _add_column(self._parameter_columns, parameter, representation)
 
     def say(self, text: str) -> None:
         """Show a message of the driver."""
@@ -503,11 +503,9 @@ def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str,
     return columns
 
 
-def _add_column(columns: dict[str, str], is_list: bool, name: str, shown: str | None) -> None:
+def _add_column(columns: dict[str, str], name: str, shown: str | None) -> None:
     if name in columns:
         raise ValueError(f"each column must be there once, but {name!r} is there already")
-    if is_list and shown not in (None, name):
-        raise ValueError(f"a column can be renamed if the columns are a dict, but they are a list; got {shown!r}")
     columns[name] = shown or name
 
 

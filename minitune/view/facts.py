@@ -60,7 +60,7 @@ def counts_by_key(run: Story, state: Standing) -> dict[str, int]:
 
 def run_facts(run: Story, state: Standing, goal: Goal, scope: str | None = None) -> dict[str, Any]:
     """A run: its state, its best trial by this goal, what went wrong, and how to go on; see `best_facts`."""
-    times = times_of(run, state)
+    worked_s, rest_s = times_of(run, state)
     last = run.driver.ending
     metric, mode = goal.given
     return {
@@ -74,8 +74,8 @@ def run_facts(run: Story, state: Standing, goal: Goal, scope: str | None = None)
         "versions": run.setup.versions,
         "begun": date(run.setup.begun_s),
         "last_updated": date(run.updated_s),
-        "worked_s": times.worked_s,
-        "rest_s": times.rest_s,
+        "worked_s": worked_s,
+        "rest_s": rest_s,
         "best": best_facts(run, state, goal, scope),
         "front": [identity_of_trial(trial) for trial in goal.front(run.trials)] if goal.objectives else [],
         "errors": [facts_of_errors(alike) for alike in error_groups(run.trials)],

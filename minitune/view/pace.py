@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from minitune.base import clock
 from minitune.base.numbers import known_number
@@ -46,21 +45,13 @@ def rest_of_run_s(
     return budget_s if rest_s is None else min(rest_s, budget_s)
 
 
-@dataclass(frozen=True)
-class RunTimes:
-    """How long the drivers of a run have worked, and an estimate of how long it will still take; None if it does not go
-    on.
+def times_of(run: Story, state: Standing) -> tuple[float, float | None]:
+    """How long the drivers of a run have worked, as of now if it goes on, and an estimate of how long it will still
+    take; None if it does not go on.
     """
-
-    worked_s: float
-    rest_s: float | None = None
-
-
-def times_of(run: Story, state: Standing) -> RunTimes:
-    """The times of a run, as of now if it goes on."""
     if state.name != RUNNING_RUN:
-        return RunTimes(run.worked_s)
+        return run.worked_s, None
     driver = run.driver
     elapsed_s = max(0.0, clock.current.time() - driver.opened_s)
     rest_s = rest_of_run_s(run.trials, elapsed_s, run.total_samples, len(driver.ended_before), driver.time_budget_s)
-    return RunTimes(driver.earlier_s + elapsed_s, rest_s)
+    return driver.earlier_s + elapsed_s, rest_s

@@ -37,20 +37,10 @@ def by_state(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     return found
 
 
-def early_end(trials: Sequence[Trial]) -> str:
-    """Why the run ended early, and how many trials it interrupted; empty if none."""
-    endings = [(trial, trial.ending) for trial in trials if trial.ending is not None and trial.ending.kind.is_early]
-    if not endings:
-        return ""
-    _, first = endings[0]
-    parts = [f"{first.text}; {len(trials) - len(endings)} of {len(trials)} trials had ended"]
-    waiting = sum(not trial.has_started for trial, _ in endings)
-    for count, what in ((len(endings) - waiting, states.INTERRUPTED), (waiting, states.NOT_STARTED)):
-        if count == 1:
-            parts.append(f"1 was {what}")
-        elif count:
-            parts.append(f"{count} were {what}")
-    return ", ".join(parts)
+def early_end(trials: Iterable[Trial]) -> str:
+    """Why the run ended early; empty if it did not."""
+    endings = (trial.ending for trial in trials if trial.ending is not None and trial.ending.kind.is_early)
+    return next((ending.text for ending in endings), "")
 
 
 def ending_counts(trials: Iterable[Trial], not_drawn: int = 0) -> str:

@@ -46,7 +46,7 @@ _DECISIONS_SHOWN = 20
 _OUTPUT_BYTES = 4000
 """The part of a trial's output that the page shows."""
 _FILE_OUTPUT_BYTES = 1_500_000
-"""The maximum size of all output in a file, so that a run of 10,000 trials can still be mailed."""
+"""The maximum size of all output in a file, of which each trial has an equal part: a run of 10,000 can be mailed."""
 _MORE = 1.25
 """Importances are computed again when so many times as many trials have values, and at the end of the run."""
 _DIGITS = 7
@@ -227,14 +227,10 @@ class RunData:
 
     def add_details(self) -> None:
         """Add to each trial what the page shows of it alone. Blocks while outputs are read."""
-        left_bytes = _FILE_OUTPUT_BYTES
         history = self.history
-        # If there is too much output, the errors and the best trials are what readers look for.
-        order = ranked(history.story.trials, Goal(history.metric, history.mode))
-        rank = {trial.number: place for place, trial in enumerate(order)}
-        for each in sorted(history.trials, key=lambda each: (not each.failed, rank.get(each.number, len(rank)))):
-            details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
-            left_bytes -= len(details["output"].encode())
+        limit_bytes = min(_OUTPUT_BYTES, _FILE_OUTPUT_BYTES // max(1, len(history.trials)))
+        for each in history.trials:
+            details = trial_details(history, each, limit_bytes)
             self._texts[each.trial.trial_id] = json_text.dumps({**self._of_trial(each), "details": details})
 
     def text(self, since: int = 0) -> str:

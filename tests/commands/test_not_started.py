@@ -87,7 +87,6 @@ def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch):
 def test_the_console_shows_trials_without_a_turn(tmp_path, capsys):
     end_early(tmp_path, "run", verbose=2)
     out = capsys.readouterr().out
-    assert "1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out
     assert "s: 1 finished, 1 interrupted, 4 not started" in out
     assert len(re.findall(r"\| not started +\|", out)) == 4
     assert out.count(" ended after ") == 2
@@ -134,7 +133,7 @@ def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune, name):
     status, out, _ = minitune("watch", name)
     assert status == 4
     assert "s: 1 finished, 1 interrupted, 4 not started" in out
-    assert ("; 1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out) == (name == "drawn")
+    assert "Ended early: " in out
 
 
 def test_a_search_without_end_has_no_trials_that_it_owes(minitune, tmp_path):

@@ -100,8 +100,6 @@ def test_columns_may_be_named_and_added():
     assert head_of(CLIReporter(metric_columns=usual), [trial]) == ["lr", "iter", "total time (s)", "LOSS"]
     with pytest.raises(ValueError, match="there once"):
         reporter.add_metric_column("acc")
-    with pytest.raises(ValueError, match="renamed"):
-        reporter.add_parameter_column("x", "y")
 
 
 # -- when ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from minitune.output.live_reporter import default_reporter
 from minitune.output.reporters import RunInfo
 from minitune.record.standing import Standing
 from minitune.view.pace import (
-    RunTimes,
     quiet_s,
     rest_of_run_s,
     times_of,
@@ -124,11 +123,9 @@ def test_a_run_that_goes_on_has_worked_until_now_and_any_other_until_its_last_re
     driver = SimpleNamespace(opened_s=1030.0, earlier_s=7.0, ended_before=[], time_budget_s=None)
     run = SimpleNamespace(trials=trials, total_samples=2, driver=driver, worked_s=12.0)
     with clock.use(now):
-        assert times_of(run, Standing("killed", "")) == RunTimes(12.0, None)
-        going_on = times_of(run, Standing("running", ""))
-        assert going_on.worked_s == 17.0
-        assert going_on.rest_s == pytest.approx(0.5 * 10 / 1.5)
+        assert times_of(run, Standing("killed", "")) == (12.0, None)
+        assert times_of(run, Standing("running", "")) == (17.0, pytest.approx(0.5 * 10 / 1.5))
         driver.ended_before, driver.time_budget_s = ["t0001"], 14.0
-        assert times_of(run, Standing("running", "")).rest_s == 4.0
+        assert times_of(run, Standing("running", ""))[1] == 4.0
         driver.opened_s = 1050.0
-        assert times_of(run, Standing("running", "")).worked_s == 7.0
+        assert times_of(run, Standing("running", ""))[0] == 7.0

@@ -60,21 +60,13 @@ def test_the_best_of_those_that_have_ended_come_first():
     ("trials", "text"),
     [
         ([trial_of(0), failed(1, "no")], ""),
-        ([trial_of(0), cut(started=True)], "interrupted by SIGINT; 1 of 2 trials had ended, 1 was interrupted"),
-        ([cut(started=False)], "interrupted by SIGINT; 0 of 1 trials had ended, 1 was not started"),
-        (
-            [*[cut(started=True)] * 2, *[cut(started=False)] * 3, trial_of(0)],
-            "interrupted by SIGINT; 1 of 6 trials had ended, 2 were interrupted, 3 were not started",
-        ),
-        (
-            [cut(started=True, kind=EndKind.STOPPER)],
-            "the stopper has ended the run; 0 of 1 trials had ended, 1 was interrupted",
-        ),
+        ([trial_of(0), cut(started=False), cut(started=True)], "interrupted by SIGINT"),
+        ([cut(started=True, kind=EndKind.STOPPER)], "the stopper has ended the run"),
         ([cut(started=True, kind=EndKind.SCHEDULER)], ""),
         ([], ""),
     ],
 )
-def test_a_run_that_ended_early_tells_why_and_whom_it_cut(trials, text):
+def test_a_run_that_ended_early_tells_why(trials, text):
     assert early_end(trials) == text
 
 
