@@ -58,4 +58,7 @@ def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
         whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **known})
     params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
     counts = Counter(trial["status"] for trial in whole)
-    return {**RUN, "params": params, "trials": whole, "counts": counts, **facts}
+    known = [trial for trial in whole if isinstance(trial["value"], (int, float))]
+    ranked = sorted(known, key=lambda trial: trial["value"], reverse=facts.get("mode") == "max")
+    order = [trial["number"] for trial in ranked]
+    return {**RUN, "params": params, "trials": whole, "counts": counts, "order": order, **facts}

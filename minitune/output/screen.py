@@ -231,7 +231,6 @@ class NotebookCell:
         if self._clears:
             clear_output(wait=True)
         self._handle = display(data, raw=True, display_id=True)
-        self._clears = True  # a front end that cannot update its output has returned no handle
 
 
 def in_notebook() -> bool:

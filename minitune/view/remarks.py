@@ -68,24 +68,15 @@ def _meant_as_domains(value: Any, path: Path = ()) -> Iterator[tuple[Path, str, 
         for key, member in dict.items(value):
             yield from _meant_as_domains(member, (*path, key))
         return
-    is_array = hasattr(value, "tolist")
-    if path and (is_array or isinstance(value, (list, tuple, range))) and _lists_values(value):
-        kind = "an array" if is_array else f"a {type(value).__name__}"
-        yield path, kind, "choice([...]) draws one of its values, grid_search([...]) tries each"
+    if path and _lists_values(value):
+        yield path, f"a {type(value).__name__}", "choice([...]) draws one of its values, grid_search([...]) tries each"
 
 
 def _lists_values(value: Any) -> bool:
     """Whether a constant has two or more different values, each a single number or text."""
-    try:
-        if hasattr(value, "tolist"):
-            if len(value.shape) != 1 or len(value) > _MOST_VALUES:  # before the copy, which may be large
-                return False
-            value = value.tolist()
-        if not 2 <= len(value) <= _MOST_VALUES:
-            return False
-        return all(type(each) in _SCALARS for each in value) and len(set(value)) == len(value)
-    except Exception:  # an object of the user's
+    if not isinstance(value, (list, tuple, range)) or not 2 <= len(value) <= _MOST_VALUES:
         return False
+    return all(type(each) in _SCALARS for each in value) and len(set(value)) == len(value)
 
 
 def _bounds_of(value: Mapping[Any, Any]) -> str:

@@ -27,7 +27,6 @@ from minitune.base.table import format_cell
 from minitune.base.text import cut, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
 from minitune.record.standing import RUNNING_RUN
-from minitune.record.story import Story
 from minitune.space.tree import value_at_text
 from minitune.view.best import ranked
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
@@ -269,7 +268,7 @@ class RunData:
             "best_config": best and _plain(best["config"]),
             "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
             "best_finished": best and best["best_finished"],
-            "order": _order(goal, story),
+            "order": [trial.number for trial in ranked(story.trials, goal)],
             "confirmed": best and best["mean"],
             "remark": best and (best["confirmed_text"] or (expected and f"Expected: {expected['text']}")),
             "importances": self.importances,
@@ -341,15 +340,6 @@ def _odd(each: TrialHistory, metric: str) -> str | None:
     """The last objective of a trial if it is no finite number, such as `nan`; None if it is one, or there is none."""
     last = value_at_text(each.trial.progress.metrics, metric) if metric else None
     return None if last is None or math.isfinite(each.value) else cut(str(last), 20)
-
-
-def _order(goal: Goal, story: Story) -> list[int] | None:
-    """The numbers of the trials in the order of `ranked`; None if that is the order of their last values."""
-    order = ranked(story.trials, goal)
-    values = [trial.progress.analysis.get(str(goal.metric), "last") or 0.0 for trial in order]
-    if values == sorted(values, reverse=goal.mode == "max") and not any(trial.repeats for trial in story.trials):
-        return None
-    return [trial.number for trial in order]
 
 
 def _finite(value: float) -> float | None:

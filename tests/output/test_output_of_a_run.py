@@ -420,14 +420,6 @@ def test_a_notebook_reporter_clears_the_cell_only_if_asked_to(notebook, overwrit
     assert notebook == [*["clear"] * overwrite, "display <i>a</i>"]
 
 
-def test_where_a_display_cannot_be_updated_the_cell_is_cleared(notebook, monkeypatch):
-    monkeypatch.setattr("IPython.display.display", lambda data, **options: notebook.append(data["text/html"]))
-    reporter = JupyterNotebookReporter(overwrite=False)
-    for text in ("a", "b"):
-        reporter._notebook_cell().show(text, text)
-    assert notebook == ["a", "clear", "b"]
-
-
 def test_a_cell_that_a_notebook_takes_long_to_show_changes_less_often(notebook, monkeypatch):
     now_s = [0.0]
 

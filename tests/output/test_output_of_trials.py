@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -56,49 +55,12 @@ def test_trial_output_is_shown_once_over_failures_and_resumes(capsys):
     assert sum("before" in line for line in lines) == 2, "an incomplete last line may stand before it"
 
 
-def test_trial_output_is_shown_before_the_failure_that_follows(capsys):
-    fit_talking(fails=True, verbose=2)
-    shown = capsys.readouterr().out
-    assert shown.index(") no end\n") < shown.index(" failed: ValueError: on purpose")
-
-
 def test_an_unfinished_line_of_a_failed_attempt_is_not_joined_to_the_next_one(
     capsys,
 ):
     (result,) = fit_talking(fails=True, verbose=1, show_output=True, max_failures=1)
     lines = printed(capsys.readouterr().out, result)
     assert [line for line in lines if "before" in line or "no end" in line] == ["before", "no end"] * 2
-
-
-def test_a_line_without_an_end_is_shown_in_parts(capsys, monkeypatch):
-    monkeypatch.setattr("minitune.output.trial_output._SHOWN_BYTES", 4)
-
-    def print_long(config):
-        print("123456789", flush=True)
-        for number in range(3):
-            tune.report({"a": number})
-        print("end")
-
-    fit(print_long, executor="local", verbose=1, show_output=True)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(") ")[2] for line in lines if line.startswith("(")] == ["1234", "5678", "9", "end"]
-
-
-def test_trial_output_goes_on_after_its_file_was_truncated(capsys):
-    def shorten(config):
-        print("many words before", flush=True)
-        show()
-        os.truncate(Path(tune.get_context().get_trial_dir(), "stdout"), 0)
-        show()
-        print("after")
-
-    def show():
-        for number in range(2):  # the driver takes the second one after it has shown the output before the first one
-            tune.report({"a": number})
-
-    fit(shorten, executor="local", verbose=1, show_output=True)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(") ")[2] for line in lines if line.startswith("(")] == ["many words before", "after"]
 
 
 @pytest.mark.parametrize("verbose", [0, 1])

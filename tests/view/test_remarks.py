@@ -112,28 +112,6 @@ def test_constants_that_look_like_domains_are_told(space, hints, capsys):
     assert hints_of(capsys, space) == hints
 
 
-class Array:
-    """An array of numpy, as far as it is looked at."""
-
-    def __init__(self, values, dimensions=1, error=None):
-        self.values = values
-        self.shape = (len(values),) * dimensions
-        self.error = error
-
-    def __len__(self):
-        return len(self.values)
-
-    def tolist(self):
-        if self.error is not None:
-            raise self.error
-        return self.values
-
-
-def test_a_large_array_is_not_copied():
-    for array in (Array(list(range(101)), error=KeyboardInterrupt()), Array([1], 2, error=KeyboardInterrupt())):
-        assert list(opening_remarks({"lr": array}, 1)) == []
-
-
 @pytest.mark.parametrize(
     ("function", "is_told"),
     [(lambda: 1, True), (lambda config: 1, True), (lambda one, two: 1, False), (len, False), (slow, False)],
@@ -235,8 +213,6 @@ def test_a_run_that_was_cut_or_is_empty_tells_only_why_its_search_has_ended():
         ([1, 2], "a list"),
         ((0.1, "a"), "a tuple"),
         (range(100), "a range"),
-        (Array([1, 2]), "an array"),
-        (Array(list(range(100))), "an array"),
         ({"min": 0, "max": 1}, "a dict"),
         ({"min": 0.5, "max": 1}, "a dict"),
         ({"values": [1, 2]}, "a dict"),
@@ -245,9 +221,6 @@ def test_a_run_that_was_cut_or_is_empty_tells_only_why_its_search_has_ended():
         ([1, [2]], None),
         ([], None),
         (range(101), None),
-        (Array([1, 2], dimensions=2), None),
-        (Array(list(range(101))), None),
-        (Array([1, 2], error=RuntimeError("odd")), None),
         ({"min": 0, "max": 1, "step": 1}, None),
         ({"min": "a", "max": "b"}, None),
         ({"min": True, "max": False}, None),

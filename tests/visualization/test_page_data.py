@@ -53,5 +53,5 @@ def test_a_best_trial_that_has_failed_and_a_value_that_is_no_number_are_said():
 
     fit(train, {"loss": grid_search([1.0, 0.0, math.nan])}, metric="loss", mode="min", give_up_after=0)
     data = json.loads(RunData(RunHistory(run_path())).text())
-    assert (data["best"], data["best_finished"]["trial"], data["order"]) == (1, 0, None)
+    assert (data["best"], data["best_finished"]["trial"], data["order"]) == (1, 0, [1, 0])
     assert [trial["odd"] for trial in data["trials"]] == [None, None, "nan"]

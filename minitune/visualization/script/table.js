@@ -88,11 +88,12 @@ class TrialTable {
     const by = all.find((column) => column.name === (this.sort ?? run.metricShown));
     const isDown = this.sort === null ? run.signShown < 0 : this.isDown;
     this.found = run.trials.filter((trial) => run.isChosen(trial));
-    const place = new Map((this.sort === null && !run.isBest && run.metricShown === run.data.metric && run.data.order || []).map((number, index) => [number, index]));
-    if (place.size) this.found = sortedBy(this.found, (trial) => place.get(trial.number), false);
-    else if (by) this.found = sortedBy(this.found, by.get, isDown);
+    if (this.sort === null && !run.isBest && run.metricShown === run.data.metric) {  // as all views rank trials
+      const places = new Map(run.data.order.map((number, index) => [number, index]));
+      this.found = sortedBy(this.found, (trial) => places.get(trial.number), false);
+    } else if (by) this.found = sortedBy(this.found, by.get, isDown);
     this.count.textContent = `${this.found.length} of ${run.trials.length} trials`;
-    this.head.replaceChildren(...sortHeads(shown, place.size ? null : by, isDown, (name, isDown) => { Object.assign(this, { sort: name, isDown }); this.rows.scrollTop = 0; this.refresh(); }));
+    this.head.replaceChildren(...sortHeads(shown, by, isDown, (name, isDown) => { Object.assign(this, { sort: name, isDown }); this.rows.scrollTop = 0; this.refresh(); }));
     const focused = this.body.contains(document.activeElement) && document.activeElement.trial;
     this.paint();
     const line = focused && this.lines.find((one) => one.trial.number === focused.number);

@@ -21,7 +21,6 @@ from minitune.visualization.page import fill_page
 TRIALS = 60
 """The number of trials of the fixture `grid`."""
 COUNT = "document.querySelector('.count').textContent"
-FIRST_ROW = "[...document.querySelectorAll('tbody tr:first-child td')].map((cell) => cell.textContent)"
 DRAWN = "[...document.querySelectorAll('[data-view]')].filter((card) => !card.hidden && card.querySelector('svg path'))"
 TICKS = "[...card.querySelectorAll('.tick[text-anchor=middle]')].map((mark) => mark.textContent)"
 
@@ -153,40 +152,6 @@ def test_axes_are_those_of_the_search_space(chromium: Browser, report: str) -> N
     assert {"None", "1.5"} <= set(ticks["only"])
 
 
-def test_ends_of_trials_are_marked_and_the_marks_can_be_hidden(chromium: Browser, report: str) -> None:
-    page = chromium.open(report)
-    draw_all(page)
-    marks = (
-        "['marks.finished', 'marks.stopped', 'marks.failed'].map((kind) => "
-        "document.querySelector(`[data-view=history] .${kind}`)?.getAttribute('d').match(/M/g).length || 0)"
-    )
-    finished, stopped, failed = page.run(marks)
-    assert finished + stopped + failed == TRIALS
-    assert min(finished, stopped, failed) > 0
-
-    page.click("[data-view=history] .chips [data-name=stopped]")
-
-    assert page.run(marks) == [finished, 0, failed]
-    assert (
-        page.run("document.querySelector('[data-view=curves] [data-name=stopped]').getAttribute('aria-pressed')")
-        == "false"
-    )
-
-
-def test_the_history_has_two_horizontal_axes_and_a_logarithm(chromium: Browser, report: str) -> None:
-    page = chromium.open(report)
-    draw_all(page)
-    page.run(
-        "(() => { const choice = document.querySelector('[data-view=history] [data-name=by]'); "
-        "choice.value = 'end'; choice.dispatchEvent(new Event('change')); })()"
-    )
-    assert "last report of the trial" in page.run("document.querySelector('[data-view=history] svg').textContent")
-    ticks = page.run("[...document.querySelectorAll('[data-view=history] .tick')].map((mark) => mark.textContent)")
-    assert not [mark for mark in ticks if mark.startswith("-")]
-    page.click("[data-view=history] [data-name=isLog]")
-    assert page.run("document.querySelector('[data-view=history]').card.charts[0].spec.y.isLog")
-
-
 def test_a_plot_is_zoomed_with_the_mouse(chromium: Browser, report: str) -> None:
     page = chromium.open(report)
     draw_all(page)
@@ -196,28 +161,6 @@ def test_a_plot_is_zoomed_with_the_mouse(chromium: Browser, report: str) -> None
     assert page.run(ticks) != whole
     page.click("[data-view=history] .head > button")
     assert page.run(ticks) == whole
-
-
-def test_the_table_is_sorted_and_filtered_and_its_columns_are_chosen(
-    chromium: Browser, report: str, grid: ResultGrid
-) -> None:
-    page = chromium.open(report)
-    assert page.run(COUNT) == f"{TRIALS} of {TRIALS} trials"
-    best = min(result.metrics["loss"] for result in grid if result.metrics)
-    assert float(page.run(FIRST_ROW)[1]) == pytest.approx(best, rel=1e-4)
-    small = sum(result.config["lr"] < 0.001 for result in grid)
-    assert type_filter(page, "lr < 0.001") == f"{small} of {TRIALS} trials"
-    assert type_filter(page, "failed") == f"{grid.num_errors} of {TRIALS} trials"
-    type_filter(page, "")
-    page.click("th button")
-    assert page.run(FIRST_ROW)[0] == "0"
-    heads = "[...document.querySelectorAll('th')].map((head) => head.textContent)"
-    assert "idle" in page.run(heads)
-    page.run(
-        "[...document.querySelectorAll('.columns label')].find((label) => label.textContent.trim() === 'idle')"
-        ".querySelector('input').click()"
-    )
-    assert "idle" not in page.run(heads)
 
 
 def test_a_click_opens_one_trial(chromium: Browser, report: str, grid: ResultGrid) -> None:
@@ -292,21 +235,6 @@ def test_a_large_run_is_light_and_its_table_has_500_rows(chromium: Browser, grid
     assert page.run(f"[{rows}, {button}[0][1]]") == [1000, True]
     type_filter(page, "finished")
     assert page.run(rows) <= 500
-    assert page.errors == []
-
-
-def test_runs_side_by_side_are_compared(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
-    path = plots.write_report([grid, grid], tmp_path / "two.html")
-    page = chromium.open(Path(path).as_uri())
-    draw_all(page)
-
-    rows = page.run(
-        "Object.fromEntries([...document.querySelectorAll('.side tbody tr')]"
-        ".map((row) => [row.cells[0].textContent, row.cells[2].textContent]))"
-    )
-    assert rows["progress"] == f"{TRIALS} of {TRIALS}"
-    assert int(rows["failed"]) == grid.num_errors
-    assert page.run("document.querySelectorAll('.rows').length") == 2
     assert page.errors == []
 
 
