@@ -25,7 +25,7 @@ _BOUND_S = scaled_s(60)
 
 # These run trials in processes, as users do. The others run them inline, all in forks of one interpreter.
 IN_PROCESSES = {
-    *("checkpoints", "class_retry", "function_report", "pbt_function", "pipeline"),
+    *("checkpoints", "class_retry", "function_report", "pbt_function"),
 }
 
 # Intended differences: for each script, the path of a value in its outcome, and the value here.
