@@ -141,6 +141,12 @@ class HalvingScheduler(MetricScheduler):
         self._arrivals += 1
         return entry
 
+    def _rank_at(self, rung: Rung, entry: Entry, **about: Any) -> tuple[str, dict[str, Any]]:
+        """The rank of an entry at a rung, as text and as facts."""
+        rank = rung.rank(entry)
+        reason = f"rank {rank} of {len(rung)} at {self._time_attr} {number_text(rung.time)}"
+        return reason, {"rule": self._rule, "rung": rung.time, **about, "rank": rank, "of": len(rung)}
+
     def _end(self, at: float, **facts: Any) -> Decision:
         """Stop a trial that has trained for its full time, which does not count as stopped."""
         reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
@@ -349,10 +355,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if standing is None or standing.entry is None:
             return "", {}
         rung = self._brackets[standing.bracket][standing.rung]
-        rank = rung.rank(standing.entry)
-        reason = f"rank {rank} of {len(rung)} at {self._time_attr} {number_text(rung.time)}"
-        facts = {"rule": self._rule, "rung": rung.time, "bracket": standing.bracket}
-        return reason, {**facts, "rank": rank, "of": len(rung)}
+        return self._rank_at(rung, standing.entry, bracket=standing.bracket)
 
     def _decide(self, standing: _Standing, rung: Rung, entry: Entry, at: float) -> Decision:
         """The decision about a trial that was just recorded at a rung.
@@ -360,18 +363,15 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best floor(n /
         eta), itself included, or the best of all.
         """
-        size = len(rung)
-        rank = rung.rank(entry)
-        reason = f"rank {rank} of {size} at {self._time_attr} {number_text(rung.time)}"
+        reason, about = self._rank_at(rung, entry, bracket=standing.bracket)
         value = f"{self._metric}={self._shown(-entry.loss)}"
-        about = {"rung": rung.time, "bracket": standing.bracket, "rank": rank, "of": size}
-        facts = self._facts(-entry.loss, at, **about)
+        facts = {**self._facts(-entry.loss, at), **about}
         if self._promotes:
             standing.promoted = False
             insort(rung.waiting, entry)
             return Decision(decision.PAUSE, f"{reason}, waiting to be promoted: {value}", facts=facts)
         keep = self._kept(rung)
-        passes = rank <= keep and entry.loss < math.inf
+        passes = rung.rank(entry) <= keep and entry.loss < math.inf
         if not passes:
             self._num_stopped += 1
         cutoff = rung.ranked[keep - 1].loss

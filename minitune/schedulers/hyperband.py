@@ -246,7 +246,8 @@ class HyperBandScheduler(HalvingScheduler):
         entry = bracket and bracket.members[trial.trial_id]
         if bracket is None or entry is None or entry not in bracket.ready:
             return "", {}
-        return self._rank_at(bracket, bracket.rungs[bracket.present - 1], entry)
+        rung = bracket.rungs[bracket.present - 1]
+        return self._rank_at(rung, entry, bracket=bracket.index, band=bracket.band)
 
     def state(self) -> dict[str, int]:
         """The number of brackets so far, and of the trials that were stopped."""
@@ -366,16 +367,9 @@ class HyperBandScheduler(HalvingScheduler):
             about = {"rung": time, "bracket": bracket.index, "band": bracket.band, "of": size}
         return Decision(verdict, reason, facts={**self._facts(-entry.loss, at), **about})
 
-    def _rank_at(self, bracket: Bracket, rung: Rung, entry: Entry) -> tuple[str, dict[str, Any]]:
-        """The rank of a trial at a closed rung of its bracket, as text and as facts."""
-        rank = rung.rank(entry)
-        reason = f"rank {rank} of {len(rung)} at {self._time_attr} {number_text(rung.time)}"
-        facts = {"rule": self._rule, "rung": rung.time, "bracket": bracket.index, "band": bracket.band}
-        return reason, {**facts, "rank": rank, "of": len(rung)}
-
     def _outcome(self, bracket: Bracket, rung: Rung, kept: int, entry: Entry) -> tuple[str, dict[str, Any]]:
         """Why a trial goes on from a closed rung, or is dropped there, as text and as facts."""
-        reason, facts = self._rank_at(bracket, rung, entry)
+        reason, facts = self._rank_at(rung, entry, bracket=bracket.index, band=bracket.band)
         reason += f", where the best {kept} go on: {self._metric}={self._shown(-entry.loss)}"
         facts["cutoff"] = None
         if kept:

@@ -43,10 +43,10 @@ steps cost time, larger ones make jumps.
 """
 
 _FIRST_PART = 32
-_LARGEST_PART = 128
-"""How many of the newest bad observations are used first; further parts go back twice as far, with a sample.
-Not measured: more cost time in long runs, fewer leave places of old failures unknown.
-"""
+"""How many of the newest bad observations are used first; each further part is twice as large. Not measured."""
+
+_MOST_BAD = 500
+"""So many bad observations are used, the newest: `benchmarks/FINDINGS.md`, *newest*."""
 
 _MOST_CONTRAST = 25
 """A bad observation makes its categories at most 1 + this many times as likely on the bad side as others.
@@ -295,27 +295,25 @@ class Kernels:
 
 class BadSide:
     """The mixture over all other observations; its bandwidth may change `kernels`. Pending ones keep suggestions away,
-    but less than a bad value. Old ones are sampled.
+    but less than a bad value. Only the newest are used.
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int]):
         kernel_space = kernels.kernel_space
         end = len(kernels.numbers)
         self._kernels = kernels
-        # The newest observations all, older ones in parts that double in size, of which an ever smaller share is used.
+        self._first = max(0, end - _MOST_BAD)
+        # The newest first, then older ones in parts that double in size.
         self._spans: list[range] = []
         size = _FIRST_PART
-        while end > 0:
-            # Odd steps: if two searchers take turns, even steps would find the points of only one of them.
-            step = max(1, size // _LARGEST_PART - 1)
-            begin = max(0, end - size)
-            self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in the sample or out
+        while end > self._first:
+            self._spans.append(range(max(self._first, end - size), end))
             end = end - size
             size = 2 * size
         # All observations share one set of kernels. Those of the good side get the weight 0 instead of being removed.
         weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
         indices = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
-        self._special = [each for each in indices if any(each[0] in span for span in self._spans)]
+        self._special = [each for each in indices if each[0] >= self._first]
         count = sum(map(len, self._spans)) - sum(not weight for _, weight in self._special) + 1
         # A rule like Scott's: with many axes, kernels are wide. The bandwidth changes in steps: see `_LOG_STEP`.
         dimensions = len(kernel_space.axes) + len(kernel_space.sizes)
@@ -348,24 +346,24 @@ class BadSide:
     def _heights_of(self, span: range) -> list[float]:
         """The heights of the kernels: from 1 / count for the oldest to full weight for the newest."""
         kernels = self._kernels
-        step = span.step  # one of so many is used, and stands for all of them
-        count = len(kernels.numbers)
+        first = self._first
+        count = len(kernels.numbers) - first
         ramp = max(0, count - _NEWEST)  # how many are older than those with full weight
         rise = 0.0
         if count:
             rise = (1 - 1 / count) / max(ramp - 1, 1)
-        weights = [step / count + step * rise * index for index in span if index < ramp]
-        weights += [float(step)] * (len(span) - len(weights))
-        heights = list(map(mul, kernels.corrections[span.start : span.stop : step], weights))
+        weights = [1 / count + rise * (index - first) for index in span if index < first + ramp]
+        weights += [1.0] * (len(span) - len(weights))
+        heights = list(map(mul, kernels.corrections[span.start : span.stop], weights))
         for index, weight in self._special:
             if index in span:
-                heights[span.index(index)] *= weight
+                heights[index - span.start] *= weight
         return heights
 
     def _sum(self, point: Point, span: range, heights: Sequence[float]) -> float:
         kernels = self._kernels
         exp = math.exp
-        part = slice(span.start, span.stop, span.step)
+        part = slice(span.start, span.stop)
         coordinates = tuple(map(mul, point.coordinates, kernels.factors))
         distances = map(math.dist, repeat(coordinates), kernels.scaled[part])
         if not self._choices:

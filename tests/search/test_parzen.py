@@ -7,7 +7,6 @@ import math
 import random
 from collections import Counter
 from statistics import NormalDist
-from typing import Any
 
 import pytest
 
@@ -179,6 +178,16 @@ def test_the_bad_side_leaves_out_the_good_ones_and_believes_pending_ones_less():
         assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, points, weights, point)))
 
 
+def test_the_bad_side_knows_the_newest_ones(monkeypatch):
+    monkeypatch.setattr(parzen, "_MOST_BAD", 40)
+    space = kernel_space(*SPACES["mixed"])
+    points = drawn(space, 60)
+    bad = bad_side(space, points, [0, 5])
+    for point in drawn(space, 10, seed=1):
+        expected = math.log(bad_density(space, points[-40:], ages(40), point))
+        assert log_of_bad(space, bad, point) == pytest.approx(expected)
+
+
 def test_the_kernels_follow_what_is_added_and_removed():
     space = kernel_space(*SPACES["mixed"])
     points = drawn(space, 40)
@@ -194,38 +203,6 @@ def test_the_kernels_follow_what_is_added_and_removed():
     bad = BadSide(kernels, [], [])
     for point in drawn(space, 10, seed=1):
         assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, left, ages(37), point)))
-
-
-class CountingList(list[Any]):
-    """Counts how many members are handed out."""
-
-    handed_out = 0
-
-    def __getitem__(self, index):
-        found = super().__getitem__(index)
-        self.handed_out += len(found) if isinstance(index, slice) else 1
-        return found
-
-
-def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch):
-    rng, count, good = random.Random(0), 20_000, range(0, 20_000, 999)
-    kernels = Kernels(KernelSpace([Axis(uniform(0, 1))] * 2, [2]))
-    for number in range(count):
-        # Searchers that take turns: one searches the left half and the first category, the other one the rest.
-        turn = number % 2
-        kernels.add(number, kernels.kernel_space.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
-    points = [kernels.kernel_space.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
-
-    def densities():
-        bad = BadSide(kernels, good, [count - 1, 16])
-        return [bad.log_density(kernels.kernel_space.log_prior(point), sum(bad.parts(point))) for point in points]
-
-    densities()  # from here on the kernels are scaled
-    kernels.scaled = CountingList(kernels.scaled)
-    sampled = densities()
-    assert kernels.scaled.handed_out <= len(points) * 2_000
-    monkeypatch.setattr(parzen, "_LARGEST_PART", count)
-    assert sampled == pytest.approx(densities(), abs=1.0)
 
 
 # -- draws -------------------------------------------------------------------------------------------------------------
