@@ -6,7 +6,6 @@ They are made in the script, in a module of the trainable, or in a trial. Or the
 import os
 import signal
 import socket
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +21,6 @@ START_METHODS = ("zygote", "interpreter")
 SETTINGS = (SCRIPTS / "settings.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("method", START_METHODS)
 @pytest.mark.parametrize("where", ["script", "module", "trial"])
 def test_settings_of_the_users_code_reach_nothing_of_ours(script, where, method):
@@ -97,9 +95,7 @@ def test_the_end_of_a_worker_is_not_invented_where_the_driver_ignores_its_childr
 
 
 @pytest.mark.parametrize("umask", [0, 0o002])
-def test_a_run_is_trusted_at_its_resume_whatever_the_umask(monkeypatch, umask):
-    monkeypatch.setattr("minitune.record.lock._is_private_group", lambda group: False)
-
+def test_a_run_is_trusted_at_its_resume_whatever_the_umask(umask):
     def trainable(config):
         report({"large": b"x" * 2_000_000}, checkpoint=Checkpoint.from_dict({"n": 1}))
 

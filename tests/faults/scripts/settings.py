@@ -2,7 +2,6 @@
 
 import json
 import json.encoder
-import os
 import signal
 import socket
 import sys
@@ -19,12 +18,6 @@ class OnlyTheInternet(socket.socket):  # as libraries for proxies have it
 
 socket.socket = OnlyTheInternet
 socket.setdefaulttimeout(0.001)
-for name in os.listdir("/proc/self/fd"):
-    if int(name) > 2:
-        try:
-            os.set_blocking(int(name), False)
-        except OSError:  # that of the listing
-            pass
 json.encoder.c_make_encoder = None
 json.JSONEncoder.default = lambda self, value: "replaced"
 sys.set_int_max_str_digits(640)
