@@ -16,8 +16,9 @@ The tasks are in `tasks/models.py`.
 *P(beat)* is the share of pairs of runs in which the left searcher's best value is smaller; a tie counts half. It is the
 mean over the tasks. Intervals are those of 95 % from a bootstrap over tasks, and within a task over seeds.
 
-The best value *seen* is partly luck. The *truth* is the mean loss of that configuration on other splits of the data,
-with other random numbers. What counts for a user is the truth.
+The best value *seen* is partly luck. The *truth* is the mean loss, on other splits of the data with other random
+numbers, of the trial that a run reports: that with the best value, or with `auto`, which repeats its best trial on the
+same split, that of `minitune best`. What counts for a user is the truth.
 
 With `--confirm`, one more table has three ways to choose a trial from the same run: by its value, by its estimate, and
 as `TuneConfig(confirm=3)` does. There, the last nine trials are repeats of the three most promising ones, on other
@@ -41,15 +42,18 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the data is so small that threads cost more than they save
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from searchers import AUTO, OURS, SEARCHERS, Asker, lacks
+from searchers import AUTO, OURS, SEARCHERS, Asker, Ours, lacks
 from tasks.functions import Config
 from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate, is_noisy
 
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Repeat, Trial
 from minitune.result import TRAINING_ITERATION, flatten
 from minitune.search.confirm import CONFIRMED, promising
 from minitune.search.estimate import estimates
+from minitune.search.searcher import Repeated
+from minitune.view.best import best_of
 
 SEEN_AT = (20, 40, 80)
 """After so many trials, the best values are compared."""
@@ -94,13 +98,23 @@ class Cache:
         return value
 
 
-def trials_of_run(
-    value_of: Callable[[Config], float], searcher: Asker, trials: int, at_a_time: int
-) -> Iterator[tuple[float, Config]]:
-    """The value and the configuration of each trial of a run.
+class Tried(NamedTuple):
+    """A trial of a run. The value NaN is a failure; `repeats` is the number of the trial that it repeats."""
 
-    Trials end in the order of their suggestions. The value NaN is a failure.
+    value: float
+    config: Config
+    repeats: int | None
+
+
+def trials_of_run(
+    value_of: Callable[[Config, bool], float], searcher: Asker, trials: int, at_a_time: int
+) -> Iterator[Tried]:
+    """The trials of a run, which end in the order of their suggestions.
+
+    `value_of` gets a configuration, and whether it is a repeat.
     """
+    if isinstance(searcher, Ours):
+        searcher.expect(trials)
     waiting: list[tuple[Any, Config]] = []
     asked = 0
     while asked < trials or waiting:
@@ -108,12 +122,13 @@ def trials_of_run(
             waiting.append(searcher.ask())
             asked += 1
         token, config = waiting.pop(0)
-        value = value_of(config)
+        repeats = int(config.trial_id) - 1 if isinstance(config, Repeated) else None
+        value = value_of(config, repeats is not None)
         if math.isnan(value):
             searcher.fail(token)
         else:
             searcher.tell(token, value)
-        yield value, config
+        yield Tried(value, config, repeats)
 
 
 def marks(trials: int) -> list[int]:
@@ -156,9 +171,9 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
             found[title][name] = []
             for seed in range(options.seeds):
 
-                def value_of(config: Config, task: ModelTask = task, values: Cache = values) -> float:
-                    key = json.dumps(config, sort_keys=True, default=str)
-                    return float(values.get(key, lambda: evaluate(task, config)))
+                def value_of(config: Config, again: bool, task: ModelTask = task, values: Cache = values) -> float:
+                    key = json.dumps([config, "again"] if again else config, sort_keys=True, default=str)
+                    return float(values.get(key, lambda: evaluate(task, config, again=again)))
 
                 def play(value_of: Any = value_of, space: Any = task.space, name: str = name, seed: int = seed) -> Any:
                     searcher = SEARCHERS[name][1](space, seed)
@@ -167,7 +182,8 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
                 known = runs.get(str(seed), play)
                 if len(known) < options.trials:
                     known = runs.put(str(seed), play())
-                run = _run_of(known[: options.trials], task, options.splits, truths)
+                known = [Tried(*each) for each in known[: options.trials]]
+                run = _run_of(known, task, options.splits, truths)
                 if options.confirm:
                     for count in marks(options.trials):
                         run.chosen.append(_choices(known[:count], task, options.splits, truths, repeats))
@@ -175,24 +191,22 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
     return found
 
 
-def _run_of(trials: Sequence[tuple[float, Config]], task: ModelTask, splits: int, truths: Cache) -> Run:
+def _run_of(trials: Sequence[Tried], task: ModelTask, splits: int, truths: Cache) -> Run:
     """The values of a run's trials, and the truths of its best ones. A run in which all have failed has no good one."""
-    values = [value for value, _ in trials]
+    values = [each.value for each in trials]
     found = []
     for count in marks(len(trials)) if splits else ():
-        succeeded = [trial for trial in trials[:count] if trial[0] == trial[0]]
+        best = best_of(_records(trials[:count]), "loss", "min")
         truth = math.nan
-        if succeeded:
-            truth = truth_of(task, min(succeeded, key=lambda trial: trial[0])[1], splits, truths)
+        if best is not None:
+            truth = truth_of(task, best.trial.current_config, splits, truths)
         found.append(math.inf if math.isnan(truth) else truth)
     return Run(values, found, [])
 
 
-def _choices(
-    trials: Sequence[tuple[float, Config]], task: ModelTask, splits: int, truths: Cache, repeats: Cache
-) -> dict[str, float]:
+def _choices(trials: Sequence[Tried], task: ModelTask, splits: int, truths: Cache, repeats: Cache) -> dict[str, float]:
     """The truths of the trials that three ways choose; infinite for one that fails on other splits."""
-    tried = [_record(number, *trial) for number, trial in enumerate(trials) if trial[0] == trial[0]]
+    tried = _records(trials)
 
     def value_of(trial: Trial) -> float:
         return float(trial.progress.metrics["loss"])
@@ -206,7 +220,7 @@ def _choices(
         mean = statistics.fmean(values)
         return math.inf if math.isnan(mean) else mean
 
-    best = min(tried, key=value_of)
+    best = min((trial for trial in tried if trial.repeats is None), key=value_of)
     by_id = {trial.trial_id: trial for trial in tried}
     expected = estimates(tried, "loss", "min")
     searched = [trial for trial in tried if trial.number < len(trials) - CONFIRMED * REPEATS]
@@ -222,13 +236,25 @@ def _choices(
     return found
 
 
-def _record(number: int, value: float, config: Config) -> Trial:
-    """A trial of a run, as `estimates` and `promising` need it."""
-    trial = Trial("model", config=config, trial_id=f"t_{number:05d}", number=number, evaluated_params=flatten(config))
-    trial.phase = Phase.TERMINATED
-    result = {"loss": value, TRAINING_ITERATION: 1}
-    trial.record_result(result, result)
-    return trial
+def _records(trials: Sequence[Tried]) -> list[Trial]:
+    """The trials of a run that have not failed, as a run knows them."""
+    found = []
+    for number, (value, config, repeats) in enumerate(trials):
+        if math.isnan(value):
+            continue
+        trial = Trial("model", config=config, trial_id=_id(number), number=number, evaluated_params=flatten(config))
+        trial.phase = Phase.TERMINATED
+        trial.ending = Ending.of(EndKind.RETURNED)
+        result = {"loss": value, TRAINING_ITERATION: 1}
+        trial.record_result(result, result)
+        if repeats is not None:
+            trial.set_repeats(Repeat(_id(repeats)))
+        found.append(trial)
+    return found
+
+
+def _id(number: int) -> str:
+    return f"t_{number:05d}"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

@@ -67,6 +67,11 @@ class Ours:
         self._searcher = kind(space, **{"metric": "loss", "mode": "min", **kwargs}, seed=seed)
         self._count = 0
 
+    def expect(self, samples: int) -> None:
+        """Let it search as in a run of so many samples: it may repeat its best trial."""
+        spec = {"num_samples": samples, "may_repeat": True}
+        self._searcher.set_search_properties(self._searcher.metric, self._searcher.mode, {}, **spec)
+
     def ask(self) -> tuple[Any, Config]:
         self._count += 1
         suggestion = self._searcher.suggest(str(self._count))
