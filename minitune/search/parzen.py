@@ -20,7 +20,8 @@ import math
 import random
 from bisect import bisect, bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, pairwise, repeat
+from functools import partial
+from itertools import accumulate, pairwise
 from operator import mul, truediv
 from typing import NamedTuple
 
@@ -365,7 +366,7 @@ class BadSide:
         exp = math.exp
         part = slice(span.start, span.stop)
         coordinates = tuple(map(mul, point.coordinates, kernels.factors))
-        distances = map(math.dist, repeat(coordinates), kernels.scaled[part])
+        distances = map(partial(math.dist, coordinates), kernels.scaled[part])
         if not self._choices:
             return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
         bits = point.bits

@@ -14,7 +14,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from itertools import repeat
 from typing import Any, TypeVar
 
 from minitune.base.checks import shown
@@ -77,7 +76,7 @@ class Sampler:
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw one value, or several if `size` is not 1."""
         rng = random_generator(random_state)
-        configs = config if isinstance(config, list) and config else repeat(config)
+        configs = config if isinstance(config, list) and config else [config] * size
         values = [self.draw(domain, each, rng) for _, each in zip(range(size), configs, strict=False)]
         if size == 1:
             return values[0]
@@ -449,7 +448,8 @@ def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
     if isinstance(space, dict) and isinstance(value, dict):
         return space.keys() == value.keys() and all(fits(space[key], value[key], by_functions) for key in space)
     if isinstance(space, (list, tuple)) and isinstance(value, (list, tuple)):
-        return len(space) == len(value) and all(map(fits, space, value, repeat(by_functions)))
+        pairs = zip(space, value, strict=False)
+        return len(space) == len(value) and all(fits(part, one, by_functions) for part, one in pairs)
     return is_same(space, value)
 
 

@@ -21,9 +21,9 @@ ROOM = 1.05
     [
         ("report", 36, 25, 1, 6),
         ("asha", 44, 28, 1, 6),
-        ("fresh", 283, 47, 5, 39),
-        ("reused", 207, 42, 4, 21),
-        ("returned", 188, 42, 3, 17),
+        ("fresh", 280, 47, 5, 39),
+        ("reused", 204, 42, 4, 21),
+        ("returned", 185, 42, 3, 17),
     ],
 )
 def test_the_driver_takes_few_steps(kind, calls, modules, records, system_calls, monkeypatch):
