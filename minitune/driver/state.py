@@ -217,7 +217,7 @@ class RunState:
         ending: Why the run is ending; None while it continues.
         interrupted: Whether a signal ends the run.
         may_start: Whether something has happened since the last launch after which a trial might start: a trial is
-            added, waits or ends, a worker exits, the supply ends, or plug-ins have to be asked after each event.
+            added, waits or ends, a worker exits, the supply ends, or plug-ins may answer otherwise.
         trials: All trials. Plug-ins get this list, so only this class changes it.
         unfinished: The trials that have not ended, by trial id.
         running: The trials that have an actor, by actor id.

@@ -146,10 +146,10 @@ class TuneController:
         """Wait for events, and apply them. Their records are written before the workers are answered."""
         state = self._state
         events = self._executor.wait(timeout_s)
-        # Not after a wait without an event: a plug-in that draws at each call would draw more on a slow machine, where
-        # more waits time out.
-        if events and (state.supply == SUPPLY_WAITING or not self._launcher.chooses_in_order):
-            state.may_start = True
+        if events or not self._executor.only_events_count:
+            # A plug-in may answer otherwise now. One that draws at each call would draw more on a slow machine, where
+            # more waits time out; where that matters, only events count.
+            state.may_start |= state.supply == SUPPLY_WAITING or not self._launcher.chooses_in_order
         count = 0
         # Real time, even under a virtual clock: real workers wait for their answers.
         until_s = time.monotonic() + _TOGETHER_S

@@ -56,6 +56,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         window: How many actors run at the same time, on every machine.
     """
 
+    only_events_count = True
+
     def __init__(self, executor: TrialExecutor, window: int):
         super().__init__(_ledger_like(executor))
         self.clock = executor.clock

@@ -22,11 +22,6 @@ def restore_under_another_name():
     Tuner.restore(grid.experiment_path, "nowhere registered")
 
 
-def never_reported():
-    tune_config = TuneConfig(metric="loss", mode="min", num_samples=3, executor="inline")
-    Tuner(score, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()
-
-
 BOTH = {
     "a Tuner of an unknown name": lambda: Tuner("nowhere registered"),
     "an experiment of an unknown name": lambda: Experiment("e", "nowhere registered", config="invalid"),
@@ -34,7 +29,6 @@ BOTH = {
     "a registered class of an unknown name": lambda: get_trainable_cls("nowhere registered"),
     "a population without hyperparameters": lambda: PopulationBasedTraining(metric="x", mode="max"),
     "PB2 without bounds": lambda: PB2(metric="x", mode="max"),
-    "a metric that no trial reports": never_reported,
     "a grid of a text": lambda: grid_search("adam"),
     "a grid of a number, in a space": lambda: Tuner(score, param_space={"x": {"grid_search": 5}}).fit(),
 }
