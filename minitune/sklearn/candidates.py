@@ -59,22 +59,6 @@ def space_of(distributions: Any) -> dict[str, Any]:
     return {PARAMS: spaces[0] if len(spaces) == 1 else choice(spaces)}
 
 
-def own_point(space: Mapping[str, Any], estimator: Any) -> dict[str, Any] | None:
-    """The values that the estimator itself has for the space of `space_of`, as far as its domains contain them.
-
-    Returns:
-        A point to evaluate, or None.
-    """
-    domains = space[PARAMS]
-    if isinstance(domains, Domain):
-        return None
-    own = estimator.get_params()
-    values = {name: own[name] for name, domain in domains.items() if name in own and domain.is_valid(own[name])}
-    if not values:
-        return None
-    return {PARAMS: values}
-
-
 def dicts_of(distributions: Any) -> Sequence[Mapping[str, Any]]:
     """`param_distributions` as a list of dicts.
 

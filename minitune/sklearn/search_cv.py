@@ -34,8 +34,8 @@ from minitune.result import TRAINING_ITERATION
 from minitune.runtime import cluster_resources
 from minitune.schedulers import ASHAScheduler, TrialScheduler, create_scheduler
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
-from minitune.search import SearchAlgorithm, Searcher, create_searcher
-from minitune.sklearn.candidates import PARAMS, dicts_of, drawn_ahead, own_point, space_of
+from minitune.search import SearchAlgorithm, Searcher
+from minitune.sklearn.candidates import PARAMS, dicts_of, drawn_ahead, space_of
 from minitune.sklearn.training import (
     FOLDS,
     PARTIAL_FIT,
@@ -65,7 +65,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         param_distributions: A dict from names to lists, domains, or distributions with `rvs`, or a list of such dicts.
         early_stopping: True (`ASHAScheduler`) or a scheduler trains in steps, with a score after each.
         max_iters: The number of steps of a complete training.
-        search_alg: A searcher or its name; `"auto"` begins with the estimator's own values, None draws at random.
+        search_alg: A searcher or its name; None draws at random.
         n_jobs: How many candidates are trained at a time, in processes; None, 1: here, -1: one for each CPU.
         time_budget_s: Seconds after which the search ends, without candidates that have no score.
         storage_path, name: Where the run is stored; None: nowhere.
@@ -245,16 +245,6 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             )
         return made
 
-    def _searcher(self, space: dict[str, Any], estimator: Any) -> Any:
-        """The searcher of the run: a copy, since `fit` must leave the arguments as they are. `auto` first tries the
-        estimator's own values.
-        """
-        if isinstance(self.search_alg, str) and self.search_alg == "auto":
-            own = own_point(space, estimator)
-            if own is not None:
-                return create_searcher("auto", points_to_evaluate=[own])
-        return copy.deepcopy(self.search_alg)
-
     # -- the search ----------------------------------------------------------------------------------------------------
 
     def _search(self, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[FoldOutcome], list[int]]:
@@ -284,7 +274,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
                 tune_config=TuneConfig(
                     metric=SCORE,
                     mode="max",
-                    search_alg=self._searcher(space, evaluation.estimator),
+                    search_alg=copy.deepcopy(self.search_alg),  # `fit` must leave the arguments as they are
                     scheduler=self._scheduler(),
                     num_samples=1 if self.search_alg is None else self.n_iter,
                     max_concurrent_trials=jobs,

@@ -215,25 +215,7 @@ def test_domains_lists_and_conditions_are_searched(search_alg: Any) -> None:
     assert len({params["alpha"] for params in found}) == 8
 
 
-def test_auto_begins_with_the_values_of_the_estimator_and_then_the_middle() -> None:
-    search = TuneSearchCV(
-        SVC(C=7.0, gamma="scale", kernel="linear"),
-        {"C": minitune.loguniform(1e-2, 1e2), "gamma": minitune.loguniform(1e-4, 1.0), "kernel": ["rbf", "linear"]},
-        n_iter=3,
-        cv=2,
-        random_state=1,
-        search_alg="auto",
-    ).fit(X, Y)
-
-    own, middle, _ = search.cv_results_["params"]
-    assert (own["C"], own["kernel"]) == (7.0, "linear")
-    assert 1e-4 <= own["gamma"] <= 1.0  # "scale" is not in its range
-    assert middle["C"] == pytest.approx(1.0)
-    assert middle["gamma"] == pytest.approx(1e-2)
-    assert search.search_alg == "auto"
-
-
-def test_auto_begins_with_the_middle_if_no_value_of_the_estimator_is_in_the_space() -> None:
+def test_auto_begins_with_the_middle() -> None:
     search = TuneSearchCV(
         SVC(C=7.0),
         {"C": minitune.loguniform(1e-4, 1.0)},
