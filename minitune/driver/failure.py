@@ -141,6 +141,7 @@ class Failures:
         self._lose(trial, Ending.of(EndKind.LOST, cause, **facts_of(error)), cause, wait_s)
 
     def _lose(self, trial: Trial, ending: Ending, cause: str, wait_s: float = 0.0) -> None:
+        """A trial goes on after a loss, which is told once for each cause."""
         level = logging.DEBUG
         if self._backoff.is_untold(cause):
             level = logging.WARNING
@@ -167,8 +168,8 @@ class Failures:
             final = True
         if not gone:
             self._outcomes.let_go(running, keep=False)
-        # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
         trial.num_failures += 1
+        # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
         self._recorder.directories.write_error(trial, error)
         is_tried_again = trial.max_failures < 0 or trial.num_failures <= trial.max_failures
         if is_tried_again and not (final or self._fail_fast):

@@ -81,9 +81,8 @@ class Launcher:
         self._max_running = min(most or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
         self.chooses_in_order = hooks.scheduler.chooses_in_order
-        self._worker_kinds: dict[
-            tuple[str, Resources], tuple[ActorFactory, str | None]
-        ] = {}  # by environment and resources
+        # by environment and resources
+        self._worker_kinds: dict[tuple[str, Resources], tuple[ActorFactory, str | None]] = {}
 
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.

@@ -296,10 +296,7 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
     request = plan.experiment.static_request
     if request is None:
         return
-    executor.can_start(request)
-    check_room = getattr(executor, "check_room", None)  # only an `OrderedExecutor` has it
-    if check_room is not None:
-        check_room(request)
+    executor.check_room(request)
     if executor.resources()[0].get(GPU, 0) and not request.required_resources.get(GPU):
         where = "the cluster" if executor.has_queue else "this machine"
         logger.warning("%s has GPUs, but the trials do not ask for one; see with_resources", where)

@@ -54,6 +54,10 @@ class Admission(Generic[_Actor, _Parked]):
         """See `TrialExecutor.can_start`."""
         return self._ledger.can_acquire(request, waiter)
 
+    def check_room(self, request: Resources) -> None:
+        """See `TrialExecutor.check_room`."""
+        self.can_start(request)
+
     def is_late(self, actor_id: str) -> bool:
         """See `TrialExecutor.is_late`."""
         return False

@@ -106,7 +106,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self._executor.wake()
 
     def check_room(self, request: Resources) -> None:
-        """Raise TuneError if the machine has no room for a whole window of actors with this request."""
+        """See `TrialExecutor.check_room`: there must be room for a whole window of actors."""
         self._executor.can_start(request)
         ledger = _ledger_like(self._executor)
         for found in range(self._window):

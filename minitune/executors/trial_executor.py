@@ -92,6 +92,14 @@ class TrialExecutor(Protocol):
         """
         ...
 
+    def check_room(self, request: Resources) -> None:
+        """Refuse a request that all trials have, if the run could not begin with it.
+
+        Raises:
+            TuneError: As by `can_start`, or if there is no room for as many actors as must run side by side.
+        """
+        ...
+
     def forget(self, waiter: str) -> None:
         """Remove a waiter that no longer needs resources."""
         ...
