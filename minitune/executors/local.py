@@ -102,27 +102,6 @@ class _Packer:
             self._values = None
 
 
-class _Workplaces:
-    """The surroundings of actors: working directories, output files and environment variables."""
-
-    def __init__(self, output_names: tuple[str, str], changes_directory: bool):
-        self.changes_directory = changes_directory
-        self._output_names = output_names
-        self._original_directory: dict[str, str] = {}
-        with suppress(FileNotFoundError):  # this process's directory has been removed
-            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
-
-    def of(self, actor: Actor) -> Workplace:
-        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
-        trial_directory = actor.spec.directory
-        if trial_directory is None:
-            return Workplace(env=env)
-        stdout = os.path.join(trial_directory, self._output_names[0])
-        stderr = os.path.join(trial_directory, self._output_names[1])
-        directory = trial_directory if self.changes_directory else None
-        return Workplace(directory, stdout, stderr, env)
-
-
 class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     """Runs actors as processes of this machine.
 
@@ -169,7 +148,11 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._preloads = preload
         self._host = socket.gethostname()
         self._packer = _Packer(directory)
-        self._workplaces = _Workplaces(output_names, changes_directory)
+        self._output_names = output_names
+        self._changes_directory = changes_directory
+        self._original_directory: dict[str, str] = {}
+        with suppress(FileNotFoundError):  # this process's directory has been removed
+            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
 
     @property
@@ -255,7 +238,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _start_process(self, actor: Actor) -> None:
-        workplace = self._workplaces.of(actor)
+        workplace = self._workplace_of(actor)
         preload = not actor.allocation.gpu_ids and _has_one_thread(workplace.env)
         is_reusable = actor.spec.reuse_key is not None
         factory, args = self._packer.pack(actor)
@@ -263,6 +246,16 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
         self._put_into(process, actor, workplace)
         actor.remote.start(boot, preload)
+
+    def _workplace_of(self, actor: Actor) -> Workplace:
+        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
+        trial_directory = actor.spec.directory
+        if trial_directory is None:
+            return Workplace(env=env)
+        stdout = os.path.join(trial_directory, self._output_names[0])
+        stderr = os.path.join(trial_directory, self._output_names[1])
+        directory = trial_directory if self._changes_directory else None
+        return Workplace(directory, stdout, stderr, env)
 
     def _put_into(self, process: WorkerProcess, actor: Actor, workplace: Workplace) -> None:
         started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
@@ -276,7 +269,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._start_process(actor)
             parked.remote.stop(0.0)
             return None
-        self._put_into(parked.remote.process, actor, self._workplaces.of(actor))
+        self._put_into(parked.remote.process, actor, self._workplace_of(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
 
     def _take_fitting(self, actor: Actor) -> Actor | None:
@@ -305,9 +298,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._start_process(actor)
             return None
         if isinstance(event, CallRaised):
-            return event._replace(
-                error=with_hint(event.error, actor.spec.directory, self._workplaces.changes_directory)
-            )
+            return event._replace(error=with_hint(event.error, actor.spec.directory, self._changes_directory))
         if isinstance(event, Exited):
             self._on_exited(actor, event)
         completed: Event = event

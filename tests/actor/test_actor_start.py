@@ -19,7 +19,7 @@ import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, zygote_pids
 from actor_samples import Counter, Family, Hosted
-from kit import BOUND_S, is_gone, marked_processes, read_pids, scaled_s, wait_until
+from kit import is_gone, marked_processes, read_pids, scaled_s, wait_until
 
 from minitune.actor import packets
 from minitune.actor.launcher import start_method as chosen_start_method
@@ -367,22 +367,6 @@ def test_many_workers_come_and_go_and_nothing_grows(zygote):
     for number in range(5, 60):
         cycle(number)
     assert [(process.num_fds(), process.num_threads()) for process in processes] == before
-
-
-def test_forty_workers_start_work_and_stop_at_the_same_time(zygote):
-    names = [f"a{number}" for number in range(40)]
-    for name in names:
-        zygote.group.start_in(name, partial(Hosted, factory=Counter))
-    for name in names:
-        assert isinstance(zygote.next(name), Started)
-    for name in names:
-        zygote.group.call(name, "add", 1)
-    for name in names:
-        assert zygote.next(name).value == 1
-    for name in names:
-        zygote.group.stop(name, BOUND_S)
-    for name in names:
-        assert zygote.ended(name).cause == "stopped"
 
 
 def test_worker_starts_without_access_to_its_memory_score(zygote):

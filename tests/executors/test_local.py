@@ -4,11 +4,9 @@ import os
 
 import pytest
 
-from minitune.actor.messages import Workplace
 from minitune.error import RemoteError
-from minitune.executors.local import Actor, _has_one_thread, _Workplaces, with_hint
-from minitune.executors.trial_executor import ActorSpec
-from minitune.resources import Allocation, Resources
+from minitune.executors.local import _has_one_thread, with_hint
+from minitune.resources import Resources
 
 ONE_CPU = Resources([{"CPU": 1}])
 NO_TERMINAL = "hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
@@ -75,28 +73,6 @@ def test_a_missing_file_has_no_hint_where_the_directory_is_that_of_the_script(he
 @pytest.mark.parametrize("directory", ["/run/trial", None])
 def test_a_debugger_or_a_question_to_the_user_needs_a_terminal(error, is_hinted, directory):
     assert with_hint(error, directory, directory is None).hint == (NO_TERMINAL if is_hinted else "")
-
-
-def actor(directory="/run/trial", env=None):
-    made = Actor(ActorSpec("a#1", object, ONE_CPU, directory=directory), Allocation())
-    made.allocation = Allocation(env=env or {})
-    return made
-
-
-def test_an_actor_works_in_its_directory_and_prints_into_files_there(here):
-    kept = {"MINITUNE_ORIG_WORKING_DIR": str(here), "TUNE_ORIG_WORKING_DIR": str(here)}
-    files = ("/run/trial/out", "/run/trial/err")
-    env = {"OMP_NUM_THREADS": "2"}
-    assert _Workplaces(("out", "err"), True).of(actor(env=env)) == Workplace("/run/trial", *files, {**env, **kept})
-    assert _Workplaces(("out", "err"), False).of(actor()) == Workplace(None, *files, kept)
-    assert _Workplaces(("out", "err"), True).of(actor(None)) == Workplace(env=kept)
-
-
-def test_the_directory_of_the_script_is_not_told_if_it_has_gone(tmp_path, monkeypatch):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    assert _Workplaces(("out", "err"), True).of(actor(None)) == Workplace(env={})
 
 
 @pytest.mark.parametrize(

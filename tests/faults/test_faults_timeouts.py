@@ -237,9 +237,3 @@ def test_a_report_that_the_driver_had_no_time_to_read_is_not_late():
     )
     assert [result.error for result in grid] == [None, None]
     assert grid[1].metrics["i"] == 1
-
-
-def test_of_two_limits_that_are_exceeded_at_once_the_one_for_a_report_is_told():
-    limits = {"report_timeout_s": 3, "trial_timeout_s": 3}
-    (result,) = fit(sleeping, {"seconds": [5]}, executor=virtual_executor(1), **limits)
-    assert "report_timeout_s=3: no report for 3.0 s" in str(result.error)
