@@ -86,8 +86,9 @@ def test_nothing_is_repeated(settings):
     assert repeats() == []
 
 
-def test_of_an_exact_objective_the_best_value_is_the_best_trial_and_luck_is_not_mentioned(capsys):
-    grid = run(0, 40, verbose=1)
+@pytest.mark.parametrize("noise", [0, 1e-13], ids=["exact", "sums in another order"])
+def test_of_an_exact_objective_the_best_value_is_the_best_trial_and_luck_is_not_mentioned(noise, capsys):
+    grid = run(noise, 40, verbose=1)
     best = min(trials(), key=value)
     assert grid.get_best_result().metrics["trial_id"] == grid.get_estimates()[0].trial_id == best.trial_id
     assert not any(each.is_noisy for each in grid.get_estimates())
