@@ -5,19 +5,25 @@ For a library, a quantised int is a number of steps, and the categories of a lon
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
 from minitune.base.checks import is_whole, require
+from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
-from minitune.search.foreign import LONGEST_LIST, LibrarySearcher, quantized, unquantized
-from minitune.search.searcher import Metric
+from minitune.result import DEFAULT_METRIC
+from minitune.search.foreign import LONGEST_LIST, LibrarySearcher, evaluated_values, quantized, unquantized
+from minitune.search.searcher import Metric, no_space, require_mode
 from minitune.space.domains import Categorical, Float, sampler_and_step
-from minitune.space.parameters import Parameter, parameters
+from minitune.space.parameters import Parameter, draw, parameters
 
 
 class RaySearcher(LibrarySearcher):
-    """The base of searchers that are as old as Ray Tune. `old` are arguments that they had in earlier versions."""
+    """The base of the searchers here. A subclass overrides `_learn` or `add_evaluated_point`.
+
+    `old` are arguments that these searchers had in earlier versions of Ray Tune.
+    """
 
     OLD_KEYWORDS = frozenset({"max_concurrent", "reward_attr", "use_early_stopped_trials"})
 
@@ -44,6 +50,67 @@ class RaySearcher(LibrarySearcher):
         if "use_early_stopped_trials" in old:
             warn_once("use_early_stopped_trials has no effect: searchers hear of all trials")
         super().__init__(metric, mode, points_to_evaluate, seed)
+        self._rng = random.Random(self._seed)
+
+    def set_seed(self, seed: int) -> None:
+        super().set_seed(seed)
+        self._rng = random.Random(self._seed)
+
+    def _draw(self, parameter: Parameter) -> Any:
+        domain = parameter.domain
+        if isinstance(domain, Categorical):
+            return self._rng.randrange(len(domain))
+        return domain.sample(random_state=self._rng)
+
+    def _filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters' values in a configuration, for a choice the index of the category; missing ones are drawn."""
+        space = self._domains or {}
+        found, _ = evaluated_values(space, point)
+        return {each.name: found[each.name] if each.name in found else self._draw(each) for each in parameters(space)}
+
+    def _configured(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration with these values, for a choice the index of the category; missing ones are drawn."""
+        config: dict[str, Any] = draw(
+            self._domains, lambda each: values[each.name] if each.name in values else self._draw(each)
+        )
+        return config
+
+    def _value_of(self, result: Mapping[str, Any] | None) -> float | None:
+        return known_number((result or {}).get(str(self._metric or DEFAULT_METRIC)))
+
+    def _loss(self, value: float) -> float:
+        if self._mode == "min":
+            return float(value)
+        return -float(value)
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`. The last two arguments have no effect.
+
+        Raises:
+            ValueError: If there is no space of domains yet, or no mode.
+        """
+        self._check_ready(self._domains is not None or self._has_own_space)
+        if self._domains is None:
+            raise ValueError(
+                f"{type(self).__name__} can learn from points only in a space of domains, not in the library's own"
+            )
+        self._learn(parameters, None if error else known_number(value))
+
+    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
+        """Learn from a configuration; the value is None if it has failed or has no known value."""
+        raise NotImplementedError
+
+    def _check_ready(self, has_space: bool) -> None:
+        if not has_space:
+            raise no_space(self)
+        require_mode(self)
 
 
 def bounds_of(parameter: Parameter) -> tuple[float, float] | None:

@@ -209,7 +209,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         return {**super().get_state(), "position": self._table.position, "filter": judged}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `SearchAlgorithm.set_state`.
+        """Take over what `get_state` returned.
 
         Raises:
             ValueError: If there is no experiment yet.

@@ -7,19 +7,16 @@ checked here, so that all searchers refuse the same ones with the same message.
 from __future__ import annotations
 
 import importlib
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import is_whole, require, shown
-from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
-from minitune.result import DEFAULT_METRIC
-from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_points, no_space, require_mode
-from minitune.space.domains import Categorical, Float, Integer, Normal, sampler_and_step
-from minitune.space.guesses import agrees, nested, noted_guesses, with_constants
-from minitune.space.parameters import Parameter, draw, parameters, values_of
-from minitune.space.tree import copy_tree, overlay
+from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_points
+from minitune.space.domains import Float, Integer, Normal, sampler_and_step
+from minitune.space.guesses import agrees, guess_of, nested, noted_guesses
+from minitune.space.parameters import Parameter, parameters, values_of
+from minitune.space.tree import assign_value, copy_tree, get_value, overlay
 
 LONGEST_LIST = 1000
 """A library gets a longer list of categories as an int, because it keeps a weight for each category. Not
@@ -49,7 +46,6 @@ class SpaceSearcher(Searcher):
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         self._is_seeded_by_user = seed is not None
         self._seed = seed if seed is None else int(seed)  # of a type of numpy, it could not seed a generator
-        self._rng = random.Random(self._seed)
         self._has_own_space = False
         self._domains: dict[str, Any] | None = None
 
@@ -87,7 +83,6 @@ class SpaceSearcher(Searcher):
     def set_seed(self, seed: int) -> None:
         if not self._is_seeded_by_user:
             self._seed = seed
-            self._rng = random.Random(seed)
 
     def _set_space(self, space: dict[str, Any]) -> None:
         """Search `space` from now on. It must have all parameters of the points to evaluate."""
@@ -97,42 +92,18 @@ class SpaceSearcher(Searcher):
             self._points = [guess.values(with_outside=self._TRIES_OUTSIDE) for guess in guesses]
         self._domains = space
 
-    def _draw(self, parameter: Parameter) -> Any:
-        domain = parameter.domain
-        if isinstance(domain, Categorical):
-            return self._rng.randrange(len(domain))
-        return domain.sample(random_state=self._rng)
-
-    def _filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters' values in a configuration, for a choice the index of the category; missing ones are drawn."""
-        space = self._domains or {}
-        found, _ = evaluated_values(space, point)
-        return {each.name: found[each.name] if each.name in found else self._draw(each) for each in parameters(space)}
-
-    def _configured(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration with these values, for a choice the index of the category; missing ones are drawn."""
-        config: dict[str, Any] = draw(
-            self._domains, lambda each: values[each.name] if each.name in values else self._draw(each)
-        )
-        return config
-
     def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a point, with its values in place of constants."""
         if self._domains is None or isinstance(point, TriedConfig):  # the latter is complete
             return config
-        return with_constants(self._domains, config, point)
-
-    def _value_of(self, result: Mapping[str, Any] | None) -> float | None:
-        return known_number((result or {}).get(str(self._metric or DEFAULT_METRIC)))
-
-    def _loss(self, value: float) -> float:
-        if self._mode == "min":
-            return float(value)
-        return -float(value)
+        guess = guess_of(self._domains, point)
+        for path in guess.changed:
+            config = assign_value(config, path, get_value(guess.space, path))
+        return config
 
 
 class LibrarySearcher(SpaceSearcher):
-    """The base of searchers that ask another library. A subclass overrides `_learn` or `add_evaluated_point`."""
+    """The base of searchers that ask another library."""
 
     _TRIES_OUTSIDE = False
 
@@ -164,35 +135,6 @@ class LibrarySearcher(SpaceSearcher):
         if self._domains is None:
             return None
         return evaluated_values(self._domains, config)[0]
-
-    def add_evaluated_point(
-        self,
-        parameters: dict[str, Any],
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """See `Searcher.add_evaluated_point`. The last two arguments have no effect.
-
-        Raises:
-            ValueError: If there is no space of domains yet, or no mode.
-        """
-        self._check_ready(self._domains is not None or self._has_own_space)
-        if self._domains is None:
-            raise ValueError(
-                f"{type(self).__name__} can learn from points only in a space of domains, not in the library's own"
-            )
-        self._learn(parameters, None if error else known_number(value))
-
-    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
-        """Learn from a configuration; the value is None if it has failed or has no known value."""
-        raise NotImplementedError
-
-    def _check_ready(self, has_space: bool) -> None:
-        if not has_space:
-            raise no_space(self)
-        require_mode(self)
 
 
 def check_library(searcher: Searcher, module: str, requirement: str) -> None:

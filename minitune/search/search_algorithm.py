@@ -68,7 +68,7 @@ class SearchAlgorithm(Saved):
     """Base class. Most users want a `Searcher` instead.
 
     A run calls `set_search_properties`, `set_seed` and `add_configurations` in this order, then `next_trial` until
-    `is_finished()`.
+    `is_finished()`. A resumed run calls `set_state` after `add_configurations` with the same experiment.
     """
 
     _STATE: tuple[str, ...] | None = ("_finished",)  # without the experiment, which a new object gets
@@ -170,12 +170,6 @@ class SearchAlgorithm(Saved):
 
     def on_unpause(self, trial_id: str) -> None:
         """Called when a paused trial is resumed."""
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over a state of `get_state`. Called after `add_configurations` with the same experiment."""
-        super().set_state(state)
 
 
 def only_experiment(experiments: Experiments, known: SearchedExperiment | None) -> SearchedExperiment:
@@ -382,12 +376,12 @@ class SearchGenerator(SearchAlgorithm):
             self.searcher.on_unpause(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        """See `SearchAlgorithm.get_state`. It has the states of wrappers, but not that of the innermost searcher."""
+        """The state that is saved. It has the states of wrappers, but not that of the innermost searcher."""
         wrappers = [(type(wrapper).__name__, wrapper.get_state()) for wrapper in layers_of(self.searcher)[:-1]]
         return {**super().get_state(), "wrappers": wrappers}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `SearchAlgorithm.set_state`.
+        """Take over what `get_state` returned.
 
         Raises:
             ValueError: If the searcher is wrapped in other ways than the saved one.

@@ -107,14 +107,6 @@ def noted_guesses(
     return guesses
 
 
-def with_constants(space: dict[str, Any], config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with those values of a guess that take the place of constants."""
-    guess = guess_of(space, point)
-    for path in guess.changed:
-        config = assign_value(config, path, get_value(guess.space, path))
-    return config
-
-
 def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
     """A point, whose keys may be paths such as `"a/b"`, nested as the space is."""
     as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}

@@ -7,7 +7,7 @@ import pytest
 
 from minitune import BasicVariantGenerator, Study, choice, loguniform, quniform, randint, sample_from, uniform
 from minitune.search import AutoSearch, TPESearch, TuneBOHB
-from minitune.space.guesses import agrees, guess_of, noted_guesses, with_constants
+from minitune.space.guesses import agrees, guess_of, noted_guesses
 
 TREE = {"kind": "tree", "depth": randint(1, 9), "leaf": {"size": randint(1, 99)}}
 SPACE = {
@@ -183,15 +183,3 @@ def test_the_values_of_a_guess_leave_out_those_outside_if_asked_to():
     guess = guess_of({"x": uniform(0, 1), "y": uniform(0, 1)}, {"x": 5, "y": 0.5})
     assert guess.values(with_outside=True) == {"x": 5, "y": 0.5}
     assert guess.values(with_outside=False) == {"y": 0.5}
-
-
-def test_the_constants_of_a_guess_take_the_place_of_those_of_the_space():
-    space = {"x": uniform(0, 1), "c": 7, "d": {"e": [1, 2], "f": 3}}
-    config = {"x": 0.25, "c": 7, "d": {"e": [1, 2], "f": 3}}
-    assert with_constants(space, config, {"x": 0.5, "c": 8, "d/f": 4}) == {
-        "x": 0.25,
-        "c": 8,
-        "d": {"e": [1, 2], "f": 4},
-    }
-    assert space["c"] == 7
-    assert with_constants(space, {"x": 0.25, "c": 7}, {"x": 0.5, "c": 7.0}) == {"x": 0.25, "c": 7}
