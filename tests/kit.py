@@ -243,11 +243,6 @@ def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) 
     }
 
 
-def tree(directory: Path) -> dict[str, bytes]:
-    """All that lies below a directory, by its path in it: the contents of files, nothing for directories."""
-    return {str(p.relative_to(directory)): p.read_bytes() if p.is_file() else b"" for p in directory.rglob("*")}
-
-
 # -- trainables ------------------------------------------------------------------------------------------------------
 
 

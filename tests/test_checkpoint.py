@@ -278,20 +278,6 @@ def test_a_reported_directory_that_is_gone_is_named(tmp_path):
     assert os.listdir(tmp_path / "run" / "trial") == []
 
 
-def test_a_file_that_becomes_shorter_during_the_copy_is_copied_as_it_is_now(source, tmp_path, monkeypatch):
-    def cut(fd):
-        status = real(fd)
-        os.truncate(source / "sub" / "weights", 0)
-        return status
-
-    real = os.fstat
-    monkeypatch.setattr(os, "fstat", cut)
-    record, trial = commit(source, tmp_path)
-    monkeypatch.undo()
-    assert (trial / record.directory / "sub" / "weights").read_bytes() == b""
-    assert record.total_bytes == 0
-
-
 def test_anything_but_files_directories_and_links_is_refused(source, tmp_path):
     record, trial = commit(source, tmp_path)
     os.mkfifo(source / "sub" / "odd")

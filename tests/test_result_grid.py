@@ -305,16 +305,6 @@ def test_results_of_a_run_come_from_its_journal():
     assert analysis.best_config == {"i": 0}
 
 
-def test_the_file_of_a_trial_that_has_reported_nothing_is_no_result():
-    def silent(config):
-        Path(get_context().get_trial_dir(), "result.json").write_text(json.dumps({"mine": 1}) + "\n")
-        raise ValueError("before the first report")
-
-    (result,) = fit(silent, {})
-    assert result.get_rows() == []
-    assert "mine" not in Result.from_path(result.path).metrics
-
-
 class Odd:
     """JSON cannot hold it."""
 
@@ -393,19 +383,6 @@ def test_a_directory_without_a_record_of_its_run_is_no_result(grid, tmp_path):
     for read in (grid[0].get_rows, lambda: Result.from_path(grid[0].path)):
         with pytest.raises(JournalCorruptError, match="bad line at byte"):
             read()
-
-
-def test_a_metric_that_is_nan_all_the_time_is_none_nowhere():
-    def diverge(config):
-        for _ in range(2):
-            report({"loss": math.nan, "deep": {"loss": math.nan}, "note": None})
-
-    rows = fit(diverge, {})[0].get_rows()
-    assert len(rows) == 2
-    for row in rows:
-        assert math.isnan(row["loss"])
-        assert math.isnan(row["deep/loss"])
-        assert row["note"] is None
 
 
 def test_a_trial_that_never_reported_has_its_id_and_error():

@@ -227,16 +227,3 @@ def test_without_a_mode_nothing_is_best():
 
 def test_a_study_loads_no_driver(script):
     assert script.run(SCRIPTS / "loads_no_driver.py") == "[]\n"
-
-
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("kind", [list, tuple])
-def test_ignored_objectives_are_warned_of(own, kind, caplog):
-    metric, mode = kind(["a", "b"]), kind(["min", "max"])
-    searcher = TPESearch(metric=list(metric), mode=list(mode)) if own else "tpe"
-    Study({"x": tune.uniform(0, 1)}, searcher, metric=metric, mode=mode)
-    assert caplog.messages == []
-    Study({"x": tune.uniform(0, 1)}, TPESearch(metric=["a", "c"], mode=["min", "max"]), metric=metric, mode=mode)
-    assert [text.partition(" is ignored")[0] for text in caplog.messages] == [
-        f"the searcher is configured already: metric={metric!r}"
-    ]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import tree
+from kit import files_below
 
 from minitune.base import files
 from minitune.error import DiskError
@@ -23,33 +23,33 @@ def outside(tmp_path):
 
 @pytest.mark.parametrize("remove", [files.remove_file, files.remove_tree])
 def test_removing_a_link_leaves_its_target(tmp_path, outside, remove):
-    before = tree(outside)
+    before = files_below(outside)
     for target in (outside, outside / "file"):
         (tmp_path / "link").symlink_to(target)
         remove(str(tmp_path / "link"))
         assert not os.path.lexists(tmp_path / "link")
-    assert tree(outside) == before
+    assert files_below(outside) == before
 
 
 def test_links_in_a_tree_are_removed_and_not_followed(tmp_path, outside):
-    before = tree(outside)
+    before = files_below(outside)
     (tmp_path / "top" / "sub").mkdir(parents=True)
     (tmp_path / "top" / "sub" / "link").symlink_to(outside)
 
     files.remove_tree(str(tmp_path / "top"))
 
-    assert tree(outside) == before
+    assert files_below(outside) == before
     assert not (tmp_path / "top").exists()
 
 
 def test_a_file_replaces_a_link_in_its_place(tmp_path, outside):
-    before = tree(outside)
+    before = files_below(outside)
     (tmp_path / "file").symlink_to(outside / "file")
 
     files.atomic_write(tmp_path / "file", b"new")
 
     assert (tmp_path / "file").read_bytes() == b"new"
-    assert tree(outside) == before
+    assert files_below(outside) == before
 
 
 def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path):

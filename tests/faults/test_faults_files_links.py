@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kit
 import pytest
-from kit import RUN, Spy, report_state, run_path, tree
+from kit import RUN, Spy, files_below, report_state, run_path
 
 from minitune import Checkpoint, get_checkpoint, get_context, grid_search, report
 from minitune.error import TuneError, UntrustedStateError
@@ -43,11 +43,11 @@ def test_the_removal_of_a_checkpoint_and_of_leftovers_follows_no_link(outside):
         for n in range(1, 6):
             report_state(n, {"n": n})
 
-    before = tree(outside)
+    before = files_below(outside)
     with pytest.raises(TuneError, match="the driver ends"):
         fit(trainable, Spy(plant))
     assert kit.resume(trainable, callbacks=()).num_terminated == 3
-    assert tree(outside) == before
+    assert files_below(outside) == before
     assert not [path for path in run_path().glob("*/*") if path.is_symlink()]
 
 
@@ -71,14 +71,14 @@ def test_links_of_the_users_own_are_followed_and_kept(tmp_path, outside):
         kept = get_checkpoint()
         assert os.readlink(Path(kept.path, "data")) == str(outside)
 
-    before = tree(outside)
+    before = files_below(outside)
     grid = fit(trainable)
     assert grid.num_terminated == 3, grid.errors
     assert kit.resume(trainable).num_terminated == 3
-    assert tree(outside) == before
+    assert files_below(outside) == before
     (real / RUN).rename(tmp_path / "elsewhere")
     (real / RUN).symlink_to(tmp_path / "elsewhere")
-    whole = tree(tmp_path / "elsewhere")
+    whole = files_below(tmp_path / "elsewhere")
     with pytest.raises(UntrustedStateError, match=f"{RUN} may be written by another user: it is a link"):
         kit.resume(trainable)
-    assert tree(tmp_path / "elsewhere") == whole
+    assert files_below(tmp_path / "elsewhere") == whole
