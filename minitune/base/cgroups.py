@@ -16,7 +16,7 @@ def own_groups(controller: str) -> Iterator[str]:
 
     In a container, the path may belong to the host, with only its top mounted, so directories may not exist.
     """
-    lines = [line.split(":", 2) for line in read_text(OWN).splitlines() if line.count(":") >= 2]
+    lines = [line.split(":", 2) for line in read_text(OWN).splitlines()]
     for _, controllers, path in lines:
         if controllers == "":  # version 2: one tree for all controllers
             bases = [ROOT]
@@ -30,8 +30,6 @@ def own_groups(controller: str) -> Iterator[str]:
         for base in bases:
             for length in range(len(parts), -1, -1):
                 yield os.path.join(base, *parts[:length])
-    if not lines:  # in a sandbox without /proc, the mounted top may still set a limit
-        yield from (ROOT, os.path.join(ROOT, controller))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

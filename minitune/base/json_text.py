@@ -74,8 +74,6 @@ def json_decoder() -> Callable[[str], Any]:
 
 
 _read = json_decoder()
-# The standard library's own indentation is in Python, and ten times as slow.
-_indented_items = json_chunks(separators=(",\n  ", ": "))
 
 
 # -- any value as strict JSON ------------------------------------------------------------------------------------------
@@ -97,14 +95,6 @@ def dumps_pretty(value: Any) -> str:
 
 def pretty(value: Any) -> tuple[str, bool]:
     """`value` as `dumps_pretty` writes it, and whether it is a dict that is read back with the same types."""
-    if type(value) is dict and _TEXT.issuperset(map(type, value)) and JSON_TYPES.issuperset(map(type, value.values())):
-        try:
-            line = "".join(_indented_items(dict(sorted(value.items())), 0))
-            # two escaped surrogates in a row would be read as one character
-            if value and "\\ud" not in line:
-                return f"{{\n  {line[1:-1]}\n}}", True
-        except ValueError:  # NaN, an infinity, or an int that Python does not print
-            pass
     text = json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
     return text, type(value) is dict and keeps_types(value) and _read(text) == value
 

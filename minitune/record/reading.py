@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from minitune.base.checks import require, shown
@@ -120,8 +120,7 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
         FileNotFoundError: If a directory holds no run.
         TuneError: If a run cannot be read.
     """
-    is_list = isinstance(sources, Iterable) and not isinstance(sources, (str, bytes, os.PathLike, Mapping))
-    is_list = is_list and not hasattr(sources, "_run")  # a ResultGrid is a sequence of results
+    is_list = isinstance(sources, (list, tuple))
     require(is_list, "warm_start: a list of directories of runs, or of ResultGrids", sources)
     found = []
     for source in sources:

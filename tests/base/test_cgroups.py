@@ -21,8 +21,7 @@ from minitune.base.cgroups import own_groups, read_text
         ),
         ("3:cpu:/a\n", []),
         ("3:cpu:/a\n0::/b\n", ["b", ""]),
-        ("", ["", "memory"]),
-        ("garbage\n", ["", "memory"]),
+        ("", []),
         ("0::/with:colon\n", ["with:colon", ""]),
     ],
 )
