@@ -6,9 +6,7 @@ for a resume.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
 from typing import TypeGuard
 
 from minitune.error import DiskError
@@ -44,14 +42,8 @@ def reason_of(error: OSError) -> str:
 
 
 def refusal(path: str, action: str, error: OSError) -> str:
-    """An error as a sentence: `PATH could not be written: No space left on device (ENOSPC), 0 bytes are free`."""
-    if has_too_many_open(error):
-        return f"{path} could not be {action}: {reason_of(error)}"
-    free = ""
-    with contextlib.suppress(OSError):  # the directory may be gone
-        system = os.statvfs(os.path.dirname(path))
-        free = f", {system.f_bavail * system.f_frsize} bytes are free"
-    return f"{path} could not be {action}: {reason_of(error)}{free}"
+    """An error as a sentence: `PATH could not be written: No space left on device (ENOSPC)`."""
+    return f"{path} could not be {action}: {reason_of(error)}"
 
 
 def disk_error(run_path: str, path: str, action: str, error: OSError) -> DiskError:

@@ -241,13 +241,4 @@ def _distrust(path: str) -> str | None:
         reason = "its group can write to it"
     else:
         return None
-    return f"{reason} (owner {_user_name(found.st_uid)}, mode {mode:04o})"
-
-
-def _user_name(user_id: int) -> str:
-    import pwd
-
-    try:
-        return f"{pwd.getpwuid(user_id).pw_name} ({user_id})"
-    except KeyError:
-        return str(user_id)
+    return f"{reason} (owner {found.st_uid}, mode {mode:04o})"

@@ -316,15 +316,15 @@ def load_trainable(run: RunDirectory, *, way_out: str = "pass its script: --scri
     """
     hint = way_out.format("FILE.py")
     check_trusted(run.path)
-    if not os.path.exists(run.trainable):
-        raise TuneError(f"{run.path} holds no trainable; {hint}")
-    check_trusted(run.trainable)
     try:
+        check_trusted(run.trainable)
         with open(run.trainable, "rb") as file:
             parts: dict[str, Any] = pickle.load(file)
         kept = parts["trainable"]
         python = parts["python"]
         hint = way_out.format(parts["script"] or "FILE.py")
+    except UntrustedStateError:
+        raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(f"{run.trainable} cannot be read ({type(error).__name__}: {error}); {hint}") from error
     if isinstance(kept, str):

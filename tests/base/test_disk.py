@@ -2,21 +2,14 @@
 
 import errno
 import os
-from types import SimpleNamespace
 
 import pytest
 
-from minitune.base.disk import disk_error, gone_error, refusal, refuses_writes
+from minitune.base.disk import disk_error, gone_error, refuses_writes
 
 
 def refused(number):
     return OSError(number, os.strerror(number))
-
-
-def test_the_free_space_is_told_in_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=3, f_frsize=4096, f_bsize=1 << 20))
-    text = refusal(str(tmp_path / "journal"), "written", refused(errno.ENOSPC))
-    assert text.endswith("journal could not be written: No space left on device (ENOSPC), 12288 bytes are free")
 
 
 @pytest.mark.parametrize(

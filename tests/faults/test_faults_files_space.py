@@ -90,7 +90,7 @@ def tells(path, reason):
     way_out = re.escape(
         f"Tuner.restore({str(run_path())!r}, trainable).fit(), or on the command line: minitune resume "
     )
-    return rf"{path}.* could not be .*{reason}.*, \d+ bytes are free\. The run has ended.*{way_out}"
+    return rf"{path}.* could not be .*{reason}.*\. The run has ended.*{way_out}"
 
 
 # -- a real disk that is full ------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_a_full_disk_ends_the_run_and_a_resume_loses_nothing(trainable, small_di
 @pytest.mark.parametrize("left_bytes", [0, 8192, 16384, 20480])
 def test_full_disk_at_the_start_names_its_file(left_bytes, small_disk):
     fill(left_bytes)
-    with pytest.raises(TuneError, match=rf"{run_path()}.*No space left on device \(ENOSPC\), \d+ bytes are free"):
+    with pytest.raises(TuneError, match=rf"{run_path()}.*No space left on device \(ENOSPC\)"):
         fit(plain)
     filler().unlink()
     check(resume(plain) if (run_path() / "tuner.pkl").exists() else fit(plain))
