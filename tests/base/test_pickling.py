@@ -2,7 +2,6 @@
 
 import functools
 import io
-import os
 import pickle
 import socket
 import sys
@@ -264,26 +263,6 @@ def stored(value, directory):
     path = str(directory / "v.pkl")
     store(value, path, "the value")
     return Ref(path)
-
-
-def test_a_shared_file_is_loaded_once_per_process(tmp_path):
-    handle = stored({"data": list(range(10))}, tmp_path)
-    again = pickle.loads(pickle.dumps(handle))
-    assert handle.get() == {"data": list(range(10))}
-    assert again.get() is handle.get()
-    assert len(pickle.dumps(handle)) < 400 + len(str(tmp_path))
-
-
-def test_the_file_is_private_and_whole(tmp_path):
-    stored([1], tmp_path)
-    assert os.listdir(tmp_path) == ["v.pkl"]
-    assert os.stat(tmp_path / "v.pkl").st_mode & 0o777 == 0o600
-
-
-def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path):
-    with pytest.raises(TypeError, match=r"the value of 'data' cannot be pickled: item 'x' is a _thread\.lock"):
-        store({"x": LOCK}, str(tmp_path / "v.pkl"), "the value of 'data'")
-    assert os.listdir(tmp_path) == []
 
 
 def test_all_threads_get_the_same_object(tmp_path):

@@ -27,7 +27,6 @@ from minitune.base.text import (
     plain_number,
     plain_numbers,
     plain_or_short,
-    printable,
     warn_once,
     width_of,
     without_codes,
@@ -93,28 +92,6 @@ def test_a_line_is_cut_only_if_it_is_too_long():
 )
 def test_a_text_takes_the_columns_of_a_terminal(text, columns):
     assert width_of(text) == columns
-
-
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("a\tb\nc", "a\tb\nc"),
-        ("a\r\nb\rc", "a\nb\nc"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b[2J\x1b[1;1H", ""),
-        ("\x1b]0;title\x07after", "after"),
-        ("\x1b]8;;http://x\x1b\\\\link", "\\link"),
-        ("\x1b(Bx", "x"),
-        ("bell\x07", "bell?"),
-        ("\x00\x7f\x9b", "???"),
-        ("half \ud800", "half ?"),
-        ("日本 é 👍", "日本 é 👍"),
-    ],
-)
-def test_nothing_that_is_printed_controls_the_terminal(text, clean, capsys):
-    assert printable(text) == clean
-    echo(text, 1, sep="|", end=".")
-    assert capsys.readouterr().out == f"{clean}|1."
 
 
 def test_only_codes_are_removed_from_a_text():

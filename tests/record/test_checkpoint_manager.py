@@ -1,6 +1,5 @@
 import math
 import os
-import random
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -112,20 +111,6 @@ def test_a_score_that_is_never_reported_is_told_once(tmp_path, caplog):
     assert said.endswith("its metrics: loss")
 
 
-def test_retention_keeps_the_same_as_a_full_sort(tmp_path):
-    randomness = random.Random(7)
-    for case in range(30):
-        keep = randomness.randint(1, 4)
-        run = make(tmp_path / str(case), num_to_keep=keep, checkpoint_score_attribute="acc")
-        trial, scores = run.trial(), []
-        for number in range(15):
-            scores.append((randomness.choice([0.0, 0.25, 0.5, math.nan]), number))
-            run.commit(trial, acc=scores[-1][0])
-        ranked = sorted(scores, key=lambda pair: (-math.inf if math.isnan(pair[0]) else pair[0], pair[1]))
-        expected = {number for _, number in ranked[-keep:]} | {14}
-        assert run.numbers(trial) == sorted(expected)
-
-
 def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path):
     run = make(tmp_path, num_to_keep=1)
     trial = run.trial()
@@ -231,14 +216,3 @@ def test_at_the_end_of_the_driver_the_rest_is_synced_so_that_older_ones_can_go(t
         assert [kept.record.number for kept in trial.checkpoints] == [0, 1]
         run.carry_out(manager.finish())
         assert [kept.record.number for kept in trial.checkpoints] == [1]
-
-
-def test_a_checkpoint_takes_the_place_of_a_better_one_that_was_refused(tmp_path):
-    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="acc")
-    trial = run.trial()
-    for accuracy in (0.9, 0.5):
-        run.commit(trial, acc=accuracy)
-    run.carry_out(run.manager.discard(trial, trial.checkpoints[0].record))
-    for accuracy in (0.4, 0.1):
-        run.commit(trial, acc=accuracy)
-    assert run.numbers(trial) == [1, 3]

@@ -145,21 +145,6 @@ def test_a_plain_record_is_plain_json():
     assert line[9:] == (b'{"type":"result","number":3,"metrics":{"loss":0.25,"done":false,"note":null,"l":[1,{}]}}\n')
 
 
-@pytest.mark.parametrize("kind", [list, tuple, dict])
-def test_deeply_nested_values_come_back(kind):
-    value = [math.nan, "\ud800"]
-    for _ in range(200):
-        value = {"k": value} if kind is dict else kind([value, 1])
-
-    back = decode(encode({"metrics": {"v": value, "n": 1}}), unpickle=True)["metrics"]["v"]
-
-    for _ in range(200):
-        assert type(back) is kind
-        back = back["k"] if kind is dict else back[0]
-    assert math.isnan(back[0])
-    assert back[1] == "\ud800"
-
-
 def test_a_value_that_contains_itself_comes_back():
     value = [1]
     value.append(value)

@@ -108,24 +108,6 @@ def test_a_journal_syncs_a_large_object_before_itself_in_the_background(housekee
         ]
 
 
-def test_a_large_object_that_an_earlier_driver_may_not_have_synced_is_synced(housekeeper, tmp_path, trace, monkeypatch):
-    monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
-    value = Large()
-    with closing(Journal(tmp_path / "journal", housekeeper, is_new=True)) as log:
-        monkeypatch.setattr(log, "sync", lambda: None)  # it is killed before that
-        log.append({"type": "run", "schema": 2})
-        log.append({"type": "x", "value": {"o": value}})
-    (stored,) = (tmp_path / "objects").iterdir()
-    with closing(Journal(tmp_path / "journal", housekeeper, is_new=False)) as log:
-        log.append({"type": "x", "value": {"o": value}})
-        trace.lines.clear()
-        log.sync()
-        assert [line for line in trace.lines if line.startswith("sync ") and "names" not in line] == [
-            f"sync {stored.name}",
-            "sync journal",
-        ]
-
-
 def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(housekeeper, tmp_path, monkeypatch):
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # the sync comes when this test calls it
     run = tmp_path / "run"

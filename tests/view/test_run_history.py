@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from kit import (
@@ -79,20 +78,6 @@ def test_the_decisions_on_a_trial_that_has_ended_are_all_there():
     told = [decision.reason for decision in history.decisions_on(trial) if decision.action == "CONTINUE"]
     assert told == [f"reason {number}" for number in range(1, 301, 2)]
     assert len(trial.steps) == 300
-
-
-def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch):
-    path = fit(curve, {"i": grid_search([1])}, **OBJECTIVE).experiment_path
-    journal = Path(path, "journal")
-    *begin, end = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(begin))
-
-    def end_the_run(lock):
-        """The driver writes its last record and releases the lock, after the others were read."""
-        journal.write_bytes(b"".join([*begin, end]))
-
-    monkeypatch.setattr("minitune.record.lock.driver_pid", end_the_run)
-    assert RunHistory(path).state.name == "finished"
 
 
 def test_a_result_that_a_later_attempt_repeats_counts_once():
