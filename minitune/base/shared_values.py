@@ -309,8 +309,7 @@ def _content(file: BinaryIO, begin: int, end: int) -> mmap.mmap | bytearray:
     if end - begin >= _MAP_BYTES:
         import mmap  # few values are so large
 
-        with contextlib.suppress(OSError):  # the file system has no mappings, or no descriptor is left
-            return mmap.mmap(file.fileno(), end, access=mmap.ACCESS_COPY)
+        return mmap.mmap(file.fileno(), end, access=mmap.ACCESS_COPY)
     content = bytearray(end)
     file.seek(0)
     file.readinto(content)  # type: ignore[attr-defined]  # a buffered reader has it
