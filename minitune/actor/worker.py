@@ -16,6 +16,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import _thread
 import atexit
+import errno
 import os
 import sys
 import threading
@@ -376,7 +377,8 @@ class Worker:
         if not self._process.origin.is_here():
             _leave()
         try:
-            os.write(2, f"the driver has ended, or the trial has closed a pipe to it: {error}\n".encode())
+            if getattr(error.__cause__, "errno", None) == errno.EBADF:  # otherwise the driver has ended
+                os.write(2, f"the trial has closed a pipe to its driver: {error}\n".encode())
         finally:  # user code may have closed that stream, too
             process_tree.Hunt().strike_marked([self._process.marker], processes.children(self._process.pid))
             os._exit(1)

@@ -44,7 +44,7 @@ def test_closed_descriptors_hurt_only_their_own_trial():
     *fine, cut_off = fit(trainable, space, executor="local")
     assert [(result.metrics["y"], result.error) for result in fine] == [(2, None)] * 4
     assert cut_off.metrics["y"] == 0
-    assert "the trial has closed a pipe to it" in str(cut_off.error)
+    assert "the trial has closed a pipe to its driver" in str(cut_off.error)
 
 
 def test_output_of_a_trial_is_in_order():
