@@ -3,8 +3,7 @@
 They run on the driver's thread, between two events, so they must be quick. If a decision depends on the time,
 `seconds_left` returns when the driver must ask again.
 
-A stopper's state, plain data, is saved with the run: a resumed run continues with the same counts and the rest of its
-time.
+A stopper's state is saved with the run: a resumed run continues with the same counts and the rest of its time.
 """
 
 from __future__ import annotations
