@@ -21,7 +21,6 @@ from minitune.base import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, counted, duration, wrapped
-from minitune.error import MissingMetricError
 from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
@@ -448,9 +447,7 @@ class LiveReporter(ProgressReporter):
             self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
 
     def trial_ended(self, trial: Trial) -> None:
-        """At level 2: how the trial has ended. At level 1: the first error of each kind, except a missing metric, which
-        the driver may raise later.
-        """
+        """At level 2: how the trial has ended. At level 1: the first error of each kind."""
         self._has_news = True
         if not self._shows_trials:
             self._tell_error(trial)
@@ -465,8 +462,7 @@ class LiveReporter(ProgressReporter):
             self.say(text)
 
     def _tell_error(self, trial: Trial) -> None:
-        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
-        if self._notebook is None and is_news and len(self._told) < _MAX_ERROR_LINES:
+        if self._notebook is None and trial.status == ERROR and len(self._told) < _MAX_ERROR_LINES:
             kind = kind_of_error(trial)
             if kind not in self._told:
                 self._told.add(kind)

@@ -234,24 +234,6 @@ def test_a_script_sees_its_own_output_in_order(tmp_path):
 # -- arguments and lines -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "words"),
-    [
-        ({"metric_columns": "loss"}, "metric_columns must be a list"),
-        ({"parameter_columns": [1]}, "parameter_columns must hold text"),
-        ({"max_progress_rows": 0}, "max_progress_rows >= 1"),
-        ({"max_error_rows": -1}, "max_error_rows >= 1"),
-        ({"max_column_length": 1}, "max_column_length >= 4"),
-        ({"max_report_frequency": -1}, "max_report_frequency >= 0"),
-        ({"infer_limit": None}, "infer_limit >= 0"),
-        ({"mode": "best"}, "'min' or 'max'"),
-    ],
-)
-def test_bad_arguments_are_refused(kwargs, words):
-    with pytest.raises(ValueError, match=words):
-        CLIReporter(**kwargs)
-
-
 def test_sorting_needs_a_metric(caplog):
     ready(CLIReporter(sort_by_metric=True), metric=None, mode=None)
     assert "sort_by_metric has no effect" in caplog.text

@@ -93,9 +93,8 @@ def test_results_at_the_end_of_a_cell_show_as_tables(tmp_path: Path, monkeypatch
         .replace('print("mine")', "")
         .replace("tune.Tuner", "grid = tune.Tuner")
     )
-    study = "study = tune.Study({'x': tune.uniform(0, 1)}, mode='min', seed=1)\nstudy.tell(study.ask(), 1.0)\nstudy"
     analysis = "tune.ExperimentAnalysis(grid.experiment_path)"
-    found = outputs(tmp_path, monkeypatch, run, "grid", "grid[0]", analysis, study)
+    found = outputs(tmp_path, monkeypatch, run, "grid", analysis)
     for (shown,) in found[1:]:
         assert shown.output_type == "execute_result"
         assert "<table>" in shown.data["text/html"]

@@ -388,7 +388,7 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
     _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
     assert (third["f1"], third["rank"], last["why"]) == ("0.5", "2 of 3", "because")
     page.click(".columns input")
-    assert page.run(HEADS)[0] == "loss ▴"
+    assert page.run(HEADS)[0] == "loss"
 
 
 def test_where_more_is_better_the_table_begins_with_the_largest_value(chromium: Browser, tmp_path: Path) -> None:

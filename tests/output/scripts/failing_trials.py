@@ -66,8 +66,4 @@ def run_with_two_kinds_of_errors():
     tune.run(fails_otherwise, config=space)
 
 
-def ask_for_another_metric():
-    tune.Tuner(train, param_space=space, tune_config=tune.TuneConfig("min", "los")).fit()
-
-
 globals()[sys.argv[1]]()
