@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from pathlib import Path
 
@@ -102,16 +101,8 @@ class Empties(Callback):
         trial.last_result.get("parts", {}).clear()
 
 
-def empties(trial_id, result):
-    """A stopper that empties the results."""
-    result["config"]["nested"].clear()
-    result["parts"].clear()
-    result.clear()
-    return False
-
-
 @pytest.mark.usefixtures("inline")
-def test_plug_ins_cannot_empty_the_grid():
+def test_callbacks_cannot_empty_the_grid():
     def trainable(config):
         for i in range(3):
             tune.report({"loss": config["x"] + i, "parts": config["nested"]})
@@ -122,7 +113,7 @@ def test_plug_ins_cannot_empty_the_grid():
         return [(result.config, result.metrics["parts"], result.metrics["loss"]) for result in grid]
 
     space = {"x": tune.grid_search([1, 2]), "nested": {"a": 1}}
-    grid = fit_heard(trainable, Empties(), space=space, stop=empties)
+    grid = fit_heard(trainable, Empties(), space=space)
     parts = {"a": 1}
     assert state_of(grid) == [({"x": 1, "nested": parts}, parts, 3), ({"x": 2, "nested": parts}, parts, 4)]
     assert [[row["loss"] for row in result.get_rows()] for result in grid] == [[1, 2, 3], [2, 3, 4]]
@@ -164,21 +155,6 @@ def test_a_slow_hook_is_named_once(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, "minitune"):
         fit_heard(Steps, Slow())
     assert caplog.text.count("Slow.on_trial_result took") == 1
-
-
-# -- those that the environment names ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def module(tmp_path, monkeypatch):
-    text = "from minitune import Callback\nlog = []\nclass First(Callback):\n"
-    text += (
-        "    def setup(self, **info): log.append(type(self).__name__)\nclass Second(First): pass\nclass Other: pass\n"
-    )
-    (tmp_path / "env_callbacks.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "env_callbacks", raising=False)
-    return "env_callbacks"
 
 
 def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_end(caplog):

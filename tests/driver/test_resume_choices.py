@@ -340,18 +340,6 @@ def test_unrecorded_plugin_must_be_passed_again():
     assert len(resume(counting(1), search_alg=Learner(), num_samples=3)) == 3
 
 
-def test_run_goes_on_with_the_same_trainable_only():
-    cut(counting(3), GRID, results=4, max_concurrent_trials=1)
-    analysis = run(counting(3), config=GRID, name=RUN, verbose=0, resume="AUTO", max_concurrent_trials=1)
-    assert [trial.last_result["n"] for trial in analysis.trials] == [3, 3, 3]
-
-    def another(config):
-        pass
-
-    with pytest.raises(ValueError, match="'counter'"):
-        run(another, config=GRID, name=RUN, verbose=0, resume=True)
-
-
 def test_changes_by_a_scheduler_survive_a_resume():
     """The scheduler of the second driver counts from 100; what it adds to the first trial does not count."""
 

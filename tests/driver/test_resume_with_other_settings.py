@@ -3,9 +3,7 @@
 import functools
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import RUN, counting, cut, fit, journal_of, resume, run_path
@@ -45,7 +43,6 @@ def by_script(**settings):
 
 
 WAYS = pytest.mark.parametrize("go_on", [by_run, by_restore, by_script])
-Way = Callable[..., list[dict[str, Any]]]
 
 
 def told(caplog):
