@@ -108,7 +108,7 @@ def test_all_tables_have_the_confirmed_trials_first_and_the_repeats_last(capsys)
     assert listed == [*order, *(f"{number:02}" for number in range(4, 13))]
     live = default_reporter()
     live.setup(metric="loss", mode="min")
-    assert [row.name[-2:] for row in live._snapshot(trials_of(grid)).best] == order
+    assert [row["trial_name"][-2:] for row in live._snapshot(trials_of(grid)).best] == order
 
 
 def test_a_repeat_is_never_the_best_trial_by_another_metric():
