@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import logging
+import os
 import re
 import shlex
+from unittest.mock import patch
 
 import pytest
 from kit import fit
@@ -75,7 +77,8 @@ def path(tmp_path_factory):
     ],
 )
 def test_commands_print_no_control_characters(command, path, capfd):
-    with contextlib.suppress(SystemExit):  # wrong arguments
+    # `rerun` gives this process the surroundings of a trial; wrong arguments exit
+    with patch.dict(os.environ), contextlib.chdir("."), contextlib.suppress(SystemExit):
         cli.main(shlex.split(command.format(*[path] * command.count("{}"))))
     shown = capfd.readouterr()
 
