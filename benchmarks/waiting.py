@@ -87,14 +87,14 @@ def small(name: str) -> Wait:
 WAITS = (
     Wait("first result", FIRST, times_bare=2.0, most_modules=170),
     *map(small, ("--help", "ls", "best", "show")),
-    Wait("ls", COMMAND, ("ls", "{large}", "--limit", "5"), most_cpu_s=6),
+    Wait("ls", COMMAND, ("ls", "{large}"), most_cpu_s=6),
     Wait("best", COMMAND, ("best", "{large}"), most_cpu_s=6),
     Wait("show", COMMAND, ("show", "{large}"), most_cpu_s=6),
     Wait("show a trial", COMMAND, ("show", "{large}", "7"), most_cpu_s=6),
     Wait("report", COMMAND, ("report", "{large}", "--output", "{out}"), most_cpu_s=10, most_mb=250, most_out_mb=6),
     Wait("get_results", RESULTS, ("{large}",), most_cpu_s=6),
     Wait("get_dataframe", FRAME, ("{large}",), most_cpu_s=6 + 2),
-    Wait("ls, a million", COMMAND, ("ls", "{million}", "--limit", "5"), most_cpu_s=15, most_mb=300),
+    Wait("ls, a million", COMMAND, ("ls", "{million}"), most_cpu_s=15, most_mb=300),
     Wait("watch, a million", COMMAND, ("watch", "{million}"), most_cpu_s=15, most_mb=300),
     Wait("resume, a million", "", ("{million}",), most_cpu_s=15),
 )
