@@ -10,7 +10,7 @@ import pytest
 from kit import Scalar
 
 from minitune.base import json_text
-from minitune.base.json_text import clean, dumps, json_chunks, json_decoder, keeps_types, pretty, short_text
+from minitune.base.json_text import clean, dumps, keeps_types, pretty, short_text
 
 
 class Level(IntEnum):
@@ -180,26 +180,3 @@ def test_json_for_people_says_whether_it_is_read_back(value, text, is_read_back)
 )
 def test_json_keeps_the_types_of_plain_values_only(tree, keeps):
     assert keeps_types(tree) is keeps
-
-
-# -- the fast functions ------------------------------------------------------------------------------------------------
-
-
-def test_the_encoder_refuses_or_replaces_what_json_lacks():
-    encode = json_chunks()
-    assert "".join(encode({"b": [1, "é"], "a": None}, 0)) == '{"b": [1, "\\u00e9"], "a": null}'
-    with pytest.raises(TypeError, match="JSON cannot represent a set"):
-        "".join(encode({"a": {1}}, 0))
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        "".join(encode([math.nan], 0))
-    with pytest.raises(TypeError):
-        "".join(encode({(1,): 2}, 0))
-    assert "".join(json_chunks(sorted, (",", ":"))({"a": {2, 1}, "b": 1}, 0)) == '{"a":[1,2],"b":1}'
-
-
-def test_the_decoder_takes_one_whole_value():
-    decode = json_decoder()
-    assert decode('{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}
-    for text in ("", "  ", "nothing", "[1", "[1] ", "[1][2]"):
-        with pytest.raises(json.JSONDecodeError):
-            decode(text)

@@ -16,7 +16,6 @@ from minitune.base.shared_values import (
     ValueDirectory,
     check_object_name,
     hold,
-    holds_code,
     let_go,
     noting,
     read_value,
@@ -272,20 +271,8 @@ def test_each_stored_file_is_synced_once_and_then_its_name(tmp_path, monkeypatch
     assert synced == [paths[1], objects.directory]
 
 
-def test_a_process_has_one_store_for_a_directory(tmp_path):
-    objects = ObjectStore.of(str(tmp_path))
-    assert ObjectStore.of(str(tmp_path)) is objects
-    assert ObjectStore.of(str(tmp_path / "other")) is not objects
-
-
 def test_only_a_checksum_names_a_file():
     assert check_object_name("0a" * 32) == "0a" * 32
     for name in ("../" + "0" * 61, "0" * 63, "0A" * 32, "0" * 65, "", None):
         with pytest.raises(ValueError, match="must be a sha256 in hex"):
             check_object_name(name)
-
-
-def test_a_stored_value_tells_whether_it_has_code(tmp_path):
-    objects = ObjectStore(str(tmp_path / "objects"))
-    stored = [objects.put(value, "value") for value in ([1], [lambda x: x])]
-    assert [holds_code(objects.content(one)) for one in stored] == [False, True]

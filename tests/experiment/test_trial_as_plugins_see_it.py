@@ -9,8 +9,6 @@ from kit import fit, report_state
 
 from minitune import Result
 from minitune.checkpoint import CheckpointRecord
-from minitune.error import TuneError
-from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 
 
@@ -62,21 +60,6 @@ def test_plug_ins_may_keep_something_on_it():
     trial.set_experiment_tag("0_lr=1")
     again = pickle.loads(pickle.dumps(trial))
     assert (again.seen_by_me, again.config, again.experiment_tag) == (3, {"lr": 1}, "0_lr=1")
-
-
-def test_a_trial_keeps_its_last_result_and_statistics():
-    trial = Trial("train", stopping_criterion={"a/loss": 3})
-    for loss in (2, 1):
-        trial.record_result({"a": {"loss": loss}, "training_iteration": 1})
-    assert trial.last_result["a"]["loss"] == 1
-    assert trial.metric_analysis["a/loss"] == {
-        "max": 2,
-        "min": 1,
-        "avg": 1.5,
-        "last": 1,
-        "last-5-avg": 1.5,
-        "last-10-avg": 1.5,
-    }
 
 
 def test_a_failed_trial_has_the_text_of_its_error(tmp_path):
@@ -155,30 +138,3 @@ def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails():
     trial.roll_back()
     assert (trial.progress.num_reports, trial.last_result, trial.metric_analysis) == (0, {}, {})
     assert trial.next_checkpoint == 1, "no number comes again"
-
-
-def test_a_result_keeps_the_configuration_of_its_attempt():
-    trial = Trial("train", config={"lr": 1})
-    trial.begin_attempt(1)
-    trial.set_config({"lr": 2})
-    trial.record_result({"n": 1})
-    assert (trial.last_result["config"], trial.reported_config, trial.config) == ({"lr": 1}, {"lr": 1}, {"lr": 2})
-    trial.begin_attempt(2)
-    trial.record_result({"n": 2})
-    assert (trial.reported_config, trial.attempt.actor_id) == ({"lr": 2}, f"{trial.trial_id}#2")
-
-
-def test_the_error_of_an_illegal_step_holds_the_story():
-    trial = Trial("train")
-    trial.move(Transition.START, "attempt 1")
-    trial.move(Transition.TRAIN, "the worker is ready")
-    trial.move(Transition.STOP, "enough")
-    with pytest.raises(TuneError) as caught:
-        trial.move(Transition.TRAIN, "too late")
-    lines = str(caught.value).splitlines()
-    assert "(too late)" in lines[0]
-    assert [line.split(" ", 3)[3] for line in lines[1:]] == [
-        "STARTING: attempt 1",
-        "TRAINING: the worker is ready",
-        "TERMINATED: enough",
-    ]
