@@ -406,19 +406,6 @@ def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(script, resum
     assert [len(script.records(run.name, type="open")) for run in script.storage.iterdir()] == [1, 1]
 
 
-def test_a_run_has_its_own_space_to_go_on_with(minitune, storage):
-    status, _, err = minitune("resume", "run", "--force")
-    assert status == 2
-    assert err.endswith("\nminitune: --force is for scripts: a run keeps its own search space\n")
-
-
-@pytest.mark.parametrize("option", [["--errored"], ["--restart-errored"], ["--add-samples", "1"]])
-def test_options_for_runs_are_refused_for_scripts(minitune, tmp_path, option):
-    (tmp_path / "script.py").touch()
-    status, _, err = minitune("resume", *option, tmp_path / "script.py")
-    assert (status, "are for runs: pass the run's directory" in err) == (2, True)
-
-
 def interrupts_itself(config):
     report({"x": config["x"]})
     if config["x"] == 2:

@@ -362,7 +362,7 @@ def test_python_code_reports_without_a_buffer(run):
             "out",
         ),
         (r"printf '1%%\r\033[31m2%%\033[m\r\nend\n' >&2; exit 3", "the program ended with exit status 3", "2%\n  end"),
-        ("echo hello", "the program ended without a report: it must print a line such as", "hello"),
+        ("echo hello; echo warned >&2", "the program ended without a report: it must print a line such as", "hello"),
         ("echo warned >&2", "the program ended without a report: it must print a line such as", "warned"),
     ],
 )
@@ -590,10 +590,7 @@ def test_the_run_is_named_after_the_program(words, name):
     assert read_command(words_of)[0].name == name
 
 
-# -- hints -------------------------------------------------------------------------------------------------------------
-def test_a_command_without_a_parameter_is_told_so(run, caplog):
-    run("run", "--name", "run", *shell("echo report v=1"))
-    assert "the command has no parameter, so all trials are equal" in caplog.text
+# -- small parts -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -622,11 +619,6 @@ def test_only_a_change_of_the_directory_is_a_checkpoint(tmp_path):
     )
     (result,) = fit(program(code, tmp_path), max_failures=1)
     assert (result.metrics["n"], checkpoints_of()) == (3, [0])
-
-
-def test_a_program_without_a_report_shows_its_output_before_its_warnings(tmp_path):
-    (result,) = fit(program("echo loss is 3; echo a warning >&2", tmp_path))
-    assert str(result.error).rstrip().endswith("its last lines:\n  loss is 3")
 
 
 def test_the_output_of_a_program_comes_through_a_stream_that_takes_only_text(tmp_path):

@@ -43,13 +43,6 @@ def test_a_run_that_is_missing_is_told_with_what_there_is(run, tmp_path):
     assert run("show", "xyz")[2].endswith(f"; `minitune ls {tmp_path}` lists those there\n")
 
 
-def test_a_trial_is_named_by_its_directory_alone_or_after_its_run(run, tmp_path):
-    directory = fit_three(tmp_path)[1].path
-    assert run("show", directory) == run("show", "run", "1")
-    assert run("show", f"{directory}/") == run("show", "run", "1")
-    assert run("show", "run", directory) == run("show", "run", "1")
-
-
 # -- a trial -----------------------------------------------------------------------------------------------------------
 def numbered(*numbers, **details):
     return [make_trial(number, **details) for number in numbers]
@@ -65,10 +58,13 @@ def numbered(*numbers, **details):
         ("0003", 3),  # an end of its id, and its number
         ("t0004/", 4),
         ("/any/where/t0004", 4),
+        ("/any/where/mine", 7),
     ],
 )
 def test_a_word_means_one_trial(wanted, number):
-    assert find_trial(numbered(*range(20)), wanted).number == number
+    trials = numbered(*range(20))
+    trials[7].custom_dirname = "mine"
+    assert find_trial(trials, wanted).number == number
 
 
 def test_five_digits_are_a_part_of_an_id_and_fewer_a_number():
@@ -77,6 +73,8 @@ def test_five_digits_are_a_part_of_an_id_and_fewer_a_number():
     assert find_trial([long, short], "10203") is short
     assert find_trial([long, short], "1020") is short
     assert find_trial([long, short], "1020x") is long
+    long.trial_id = "12345_00000"
+    assert find_trial([long, short], "12345") is long
 
 
 def test_the_only_trial_of_a_run_needs_no_name():
