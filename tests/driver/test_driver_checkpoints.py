@@ -103,14 +103,11 @@ def scoring(config):
     ("config", "expected"),
     [
         (CheckpointConfig(), [0, 1, 2, 3, 4, 5]),
-        (CheckpointConfig(num_to_keep=1), [5]),
         (CheckpointConfig(num_to_keep=2), [4, 5]),
-        (CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="eval/score"), [1, 3, 5]),
         (
             CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="eval/score", checkpoint_score_order="min"),
             [2, 5],
         ),
-        (CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="nothing"), [5]),
     ],
 )
 def test_the_latest_and_the_best_are_kept(config, expected):

@@ -21,8 +21,6 @@ from kit import (
     listening,
     make_tuner,
     report_n,
-    report_state,
-    restored_state,
     run_path,
 )
 
@@ -85,38 +83,6 @@ def test_a_retry_without_checkpoints_starts_from_the_beginning():
     assert len(attempts) == 3
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2] * 3
     assert grid[0].metrics["training_iteration"] == 2
-
-
-def test_statistics_count_each_report_of_the_live_view_once():
-    """Results that a retry takes back count in no mean and no maximum, however often it goes back to one checkpoint."""
-    left = [1, 2, 3]
-
-    def trainable(config):
-        for n in range(restored_state() + 1, 6):
-            if n == 2:
-                report_state(n, {"n": n})
-            else:
-                report({"n": n, "peak": 100 * len(left) + n})  # less with each attempt
-            if n == 4 and left:
-                raise Unlucky(left.pop())
-
-    spy = Spy()
-    grid = fit(trainable, max_failures=3, metric="n", mode="max", callbacks=[spy])
-    (trial,) = spy.trials
-    assert trial.metric_analysis["n"]["avg"] == 3
-    assert trial.metric_analysis["n"]["last-5-avg"] == 3
-    assert trial.metric_analysis["peak"] == {
-        "max": 301,
-        "min": 3,
-        "avg": (301 + 3 + 4 + 5) / 4,
-        "last": 5,
-        "last-5-avg": (301 + 3 + 4 + 5) / 4,
-        "last-10-avg": (301 + 3 + 4 + 5) / 4,
-    }
-    assert trial.progress.num_reports == 5
-    assert grid.get_best_result("peak", "max", scope="all").metrics["n"] == 5
-    restored = fit(trainable, max_failures=3, name="again")  # nothing is left to fail
-    assert restored[0].metrics["n"] == 5
 
 
 @pytest.mark.parametrize(("max_failures", "attempts"), [(0, 1), (1, 2), (3, 4)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from minitune import TuneConfig
-from minitune.driver.state import RunningTrial, RunState, TrialQueue
+from minitune.driver.state import RunningTrial, RunState
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.trial import Trial
@@ -38,42 +38,6 @@ def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps):
         assert trial.status == STATUS[phase]
         assert trial.is_finished() == (phase in ENDED_PHASES)
         assert [(phase, reason) for _, phase, reason in trial.last_transitions] == story[-20:]
-
-
-class ListModel:
-    """The queue as a plain list."""
-
-    def __init__(self):
-        self.trials = []
-
-    def remove(self, trial):
-        self.trials = [entry for entry in self.trials if entry[0] is not trial]
-
-    def heads(self):
-        seen = set()
-        return [trial for trial, request in self.trials if not (request in seen or seen.add(request))]
-
-
-@hypothesis.given(
-    st.lists(st.integers(0, 2), min_size=1, max_size=12),
-    st.lists(st.tuples(st.booleans(), st.integers(0, 11)), max_size=60),
-)
-def test_the_queue_is_a_list_in_order_of_arrival(requests, steps):
-    trials = [make(number, request) for number, request in enumerate(requests)]
-    queue, model = TrialQueue(), ListModel()
-    for pushes, which in steps:
-        trial = trials[which % len(trials)]
-        if pushes and trial not in queue:
-            queue.push(trial)
-            model.trials.append((trial, trial.resources))
-        elif not pushes:
-            queue.remove(trial)
-            model.remove(trial)
-        assert list(queue) == [trial for trial, _ in model.trials]
-        assert len(queue) == len(model.trials)
-        assert queue.heads() == model.heads()
-        assert queue.first() is (model.trials[0][0] if model.trials else None)
-        assert [trial in queue for trial in trials] == [trial in list(queue) for trial in trials]
 
 
 @hypothesis.given(st.data())

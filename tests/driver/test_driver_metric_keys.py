@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from kit import Counter, fit, listening, restore
+from kit import fit, listening, restore
 
-from minitune import TuneConfig, TuneError, grid_search, report
-from minitune.simulation import simulate
+from minitune import TuneError, grid_search, report
 
 
 class Level(enum.IntEnum):
@@ -93,27 +92,6 @@ def test_a_key_without_a_text_fails_its_trial_and_no_other(name, where):
     assert good.metrics["v"] == 1
     assert "each key of the metrics must have a text, but" in str(bad.error)
     assert text in str(bad.error)
-
-
-def test_a_class_with_a_bad_key_fails_alone():
-    class Bad(Counter):
-        def step(self):
-            return {**super().step(), **({Mute(): 1} if self.config["is_bad"] else {}), "done": True}
-
-    bad, good = fit(Bad, {"is_bad": grid_search([True, False])})
-    assert good.error is None
-    assert "each key of the metrics must have a text" in str(bad.error)
-
-
-def test_a_simulated_trial_with_a_bad_key_fails_alone():
-    config = TuneConfig(metric="loss", mode="min")
-    space = {"is_bad": grid_search([True, False])}
-    done = simulate(
-        lambda config: [({"loss": 1, "d": {Mute(): 1} if config["is_bad"] else {}}, 1.0)],
-        param_space=space,
-        tune_config=config,
-    )
-    assert [result.error is None for result in done.results] == [False, True]
 
 
 @pytest.mark.parametrize("where", ["top", "nested"])

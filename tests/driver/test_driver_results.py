@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from kit import counting, cut, fit, make_tuner, report_n, restore, run_path
+from kit import counting, cut, fit, report_n, restore, run_path
 
 from minitune import (
     grid_search,
@@ -76,25 +76,3 @@ def test_no_trial_runs_in_the_results_of_a_run_without_a_driver():
     cut(counting(9), {"i": 1}, results=2)
     assert [trial.state for trial in restore(counting(9)).get_results()._run.trials] == ["interrupted"]
     assert [trial.state for trial in ExperimentAnalysis(run_path()).trials] == ["interrupted"]
-
-
-def test_get_results_gives_what_fit_returned():
-    tuner = make_tuner(report_n(1))
-    with pytest.raises(RuntimeError):
-        tuner.get_results()
-    assert tuner.fit() is tuner.get_results()
-
-
-@pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])
-def test_an_int_that_no_float_can_hold_counts_as_infinite(mode, best):
-    def huge(config):
-        for n in range(3):
-            report({"x": config["x"], "n": n, "whole": 10**400 if n else 1.5})
-
-    xs = [-1, 10**400, 2, -(10**400)]
-    kept = {"num_to_keep": 1, "checkpoint_score_attribute": "x"}
-    grid = fit(huge, {"x": grid_search(xs)}, metric="x", mode=mode, **kept)
-    assert grid.num_terminated == 4
-    assert [result.metrics["x"] for result in grid] == xs
-    assert grid.get_best_result().config["x"] == best
-    assert grid.get_best_result(filter_nan_and_inf=False).config["x"] == xs[1 if mode == "max" else 3]

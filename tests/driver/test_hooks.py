@@ -14,7 +14,9 @@ from minitune.search import BasicVariantGenerator
 
 def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state():
     state = RunState(SimpleNamespace(tune_config=TuneConfig()))
-    context = DriverContext(state, BasicVariantGenerator())
+    search = BasicVariantGenerator()
+    context = DriverContext(state, search)
+    assert context.search_alg is search
     assert (context.get_trials(), context.first_pending(), context.first_paused()) == ([], None, None)
     trials = [make_trial(number) for number in range(6)]
     for trial in trials:

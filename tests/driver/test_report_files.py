@@ -141,19 +141,6 @@ def test_the_files_are_the_same_for_configurations_of_all_kinds(compare, space):
     compare(small, space, metric="loss", mode="min")
 
 
-@pytest.mark.parametrize("kind", [str, float, int, bool, Word])
-def test_the_files_are_the_same_for_each_rare_value_among_plain_ones(compare, kind):
-    plain = [value for value in PLAIN if type(value) is kind] or ["text"]
-    rare = [value for value in ODD if type(value) in (kind, *kind.__subclasses__())]
-
-    def rarely(config):
-        for value in [*plain, *plain, *(one for each in rare for one in (each, plain[0])), *plain]:
-            clock.current.sleep(1)
-            report({"loss": 1.0, "value": value})
-
-    assert compare(rarely, {}) >= len(plain) + len(rare) - 2
-
-
 class Changing(Callback):
     """Changes results, configurations and tags in the midst of an attempt."""
 

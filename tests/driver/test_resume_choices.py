@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from kit import (
     RUN,
-    EndAfter,
     Learner,
     counting,
     cut,
@@ -192,22 +191,6 @@ def test_a_run_can_be_extended_again_and_again():
     assert [result.path for result in grid][:3] == paths
     assert all(len(result.get_rows()) == 2 for result in grid), "nothing has run twice"
     assert len(resume(counting(2))) == 12
-
-
-def test_a_search_is_extended_from_where_the_searcher_was():
-    settings = {"max_concurrent_trials": 1}
-    whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, name="whole", **settings)
-    fit(counting(2), None, search_alg=Learner(), num_samples=3, **settings)
-    grid = resume(counting(2), add_samples=2)
-    assert [result.config for result in grid] == [result.config for result in whole]
-
-
-def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted():
-    first = fit(counting(2), GRID, stop=EndAfter(2), max_concurrent_trials=1)
-    assert len(first) < 3 or first[2].metrics.get("n") is None
-    grid = resume(counting(2), add_samples=1, callbacks=())
-    assert len(grid) == 6
-    assert sum(result.metrics.get("n") == 2 for result in grid) >= 4
 
 
 def test_add_samples_has_to_make_sense():
@@ -419,9 +402,3 @@ def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_
     (trial,) = read_run(run_path()).trials
     assert trial.trial_id != first.metrics["trial_id"]
     assert str(trial) == f"mine-{trial.trial_id}"
-
-
-def test_a_failed_trial_that_a_resume_has_finished_has_no_error_for_a_reader_either():
-    assert fit(counting(3, bad=[0]), GRID).num_errors == 1
-    assert resume(counting(3), resume_errored=True).num_errors == 0
-    assert [(trial.error, trial.num_failures) for trial in read_run(run_path()).trials] == [(None, 0)] * 3

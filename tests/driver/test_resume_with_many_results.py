@@ -4,7 +4,6 @@ import pytest
 from kit import Spy, fit, resume, run_path
 
 from minitune import ASHAScheduler, Stopper, grid_search, report
-from minitune.error import JournalCorruptError
 from minitune.record.decisions import Decisions, read_decisions
 from minitune.record.reading import read_run
 from minitune.record.standing import read_standing
@@ -55,16 +54,3 @@ def test_a_stopper_of_the_users_hears_each_result_again():
     again = Counting()
     resume(train, stop=again)
     assert again.heard == REPORTS
-
-
-def test_a_damaged_result_is_found_although_its_sum_is_known():
-    fit(train, SPACE)
-    journal = run_path() / "journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    number = next(n for n, line in enumerate(lines) if b'"type":"result"' in line)
-    lines[number] = lines[number].replace(b'"number":', b'"nunber":')
-    journal.write_bytes(b"".join(lines))
-    with pytest.raises(JournalCorruptError):
-        resume(train)
-    with pytest.raises(JournalCorruptError):
-        read_run(run_path())
