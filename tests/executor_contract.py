@@ -769,7 +769,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path):
-        """For another key, another request or no key, a fresh actor is made."""
+        """For another key, another request or no key, a fresh actor is made. Without a key it is never kept."""
         with self.watch(tmp_path, {"CPU": 3.0}) as watch:  # a parked process may keep its resources on a cluster
             self._park(watch, "a#1")
 
@@ -779,15 +779,8 @@ class TrialExecutorContract:
                 ("d#1", None, ONE_CPU),
             ):
                 assert not self._start_reusable(watch, name, key=key, request=request).reused
-                assert watch.stop(name).kind == "stopped"
+                assert watch.stop(name, keep=key is None).kind == "stopped"
             assert self._start_reusable(watch, "e#1").reused
-
-    def test_actors_that_are_not_parked(self, tmp_path):
-        """A stop with `keep` ends an actor that has no key."""
-        with self.watch(tmp_path) as watch:
-            self._start_reusable(watch, "a#1", key=None)
-            assert watch.stop("a#1", keep=True).kind == "stopped"
-            assert not self._start_reusable(watch, "c#1").reused
 
     def test_a_parked_actor_that_has_died(self, tmp_path):
         """A fresh actor is made, whether its death is already known or not (`isolates`)."""

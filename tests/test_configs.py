@@ -32,52 +32,6 @@ from minitune.config import ResumeConfig, ResumeType, SyncConfig
 pytestmark = pytest.mark.usefixtures("inline")
 
 
-def fields_of(kind):
-    return [(field.name, field.default) for field in dataclasses.fields(kind)]
-
-
-def test_the_fields_of_configs_have_the_order_in_which_users_pass_them():
-    assert fields_of(TuneConfig)[:10] == [
-        ("mode", None),
-        ("metric", None),
-        ("search_alg", None),
-        ("scheduler", None),
-        ("num_samples", 1),
-        ("max_concurrent_trials", None),
-        ("time_budget_s", None),
-        ("reuse_actors", False),
-        ("trial_name_creator", None),
-        ("trial_dirname_creator", None),
-    ]
-    assert [name for name, _ in fields_of(RunConfig)][:12] == [
-        "name",
-        "storage_path",
-        "storage_filesystem",
-        "failure_config",
-        "checkpoint_config",
-        "sync_config",
-        "verbose",
-        "stop",
-        "callbacks",
-        "progress_reporter",
-        "log_to_file",
-        "local_dir",
-    ]
-    assert fields_of(FailureConfig)[:2] == [("max_failures", 0), ("fail_fast", False)]
-    assert fields_of(CheckpointConfig)[:5] == [
-        ("num_to_keep", None),
-        ("checkpoint_score_attribute", None),
-        ("checkpoint_score_order", "max"),
-        ("checkpoint_frequency", 0),
-        ("checkpoint_at_end", None),
-    ]
-    assert fields_of(ResumeConfig) == [
-        ("finished", ResumeType.SKIP),
-        ("unfinished", ResumeType.RESUME),
-        ("errored", ResumeType.SKIP),
-    ]
-
-
 @pytest.mark.parametrize(
     ("kind", "field", "value"),
     [

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections import namedtuple
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -148,19 +149,28 @@ def test_a_failed_training_raises_with_its_error_as_the_cause(run_config):
     with pytest.raises(TrainingFailedError, match="no such column") as caught:
         DataParallelTrainer(fails, run_config=run_config).fit()
     assert "KeyError: 'no such column'" in str(caught.value.__cause__)
+    with pytest.raises(TrainingFailedError, match="minitune has no data sets"):
+        DataParallelTrainer(lambda: minitune.train.get_dataset_shard("train"), run_config=run_config).fit()
 
 
 def test_what_a_trainer_cannot_do_is_refused_at_once(run_config):
     async def later(config):
         pass
 
-    for arguments, error, text in (
-        ((5,), TypeError, "train_loop_per_worker must be a function, but got 5"),
-        ((later,), TypeError, "asynchronous|async"),
-        ((lambda config, data: None,), ValueError, r"or nothing, but its signature is \(config, data\)"),
+    for kind, arguments, error, text in (
+        (DataParallelTrainer, (5,), TypeError, "train_loop_per_worker must be a function, but got 5"),
+        (DataParallelTrainer, (later,), TypeError, "asynchronous|async"),
+        (
+            DataParallelTrainer,
+            (lambda config, data: None,),
+            ValueError,
+            r"its signature is \(config, data\)",
+        ),
+        (partial(TorchTrainer, torch_config=5), (loop,), TypeError, "torch_config must be a TorchConfig, but got 5"),
+        (partial(TensorflowTrainer, tensorflow_config=5), (loop,), TypeError, "must be a TensorflowConfig, but got 5"),
     ):
         with pytest.raises(error, match=text):
-            DataParallelTrainer(*arguments)
+            kind(*arguments)
     for name, value, text in (
         ("datasets", {"train": [1]}, "datasets must be None: this package has no data sets"),
         ("dataset_config", 1, "dataset_config must be None"),
@@ -176,11 +186,6 @@ def test_what_a_trainer_cannot_do_is_refused_at_once(run_config):
     with pytest.raises(ValueError, match=r"older form \(params\) reads data sets of Ray"):
         BoostingTrainer(params={"eta": 1}, datasets={})
     assert BoostingTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit().metrics["loss"] == 1.0
-
-
-def test_a_loop_that_asks_for_a_data_set_hears_why_there_is_none(run_config):
-    with pytest.raises(TrainingFailedError, match="minitune has no data sets"):
-        DataParallelTrainer(lambda: minitune.train.get_dataset_shard("train"), run_config=run_config).fit()
 
 
 def test_a_process_of_its_own_trains_and_is_resumed(tmp_path):
@@ -372,13 +377,6 @@ def test_a_process_group_that_is_not_needed_is_not_begun(torch, state):
     assert torch.distributed.begun == []
 
 
-def test_a_trainer_of_pytorch_takes_only_its_own_config():
-    with pytest.raises(TypeError, match="torch_config must be a TorchConfig, but got 5"):
-        TorchTrainer(loop, torch_config=5)
-    with pytest.raises(TypeError, match="tensorflow_config must be a TensorflowConfig, but got 5"):
-        TensorflowTrainer(loop, tensorflow_config=5)
-
-
 def test_a_trial_uses_a_gpu_only_if_it_has_one(torch, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
 
@@ -445,14 +443,3 @@ def test_reproducibility_seeds_all_generators(torch, monkeypatch):
     assert torch.seeds == [7, True, 0, True]
     assert torch.backends.cudnn.benchmark is False
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
-
-
-def test_a_training_in_a_trial_without_a_gpu_asks_for_none(monkeypatch):
-    monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
-    trainer = DataParallelTrainer(lambda: None, scaling_config=ScalingConfig(use_gpu=True))
-
-    def trains(config):
-        trainer.fit()
-
-    (result,) = fit(trains)
-    assert "fit() is called in a trial that has none" in str(result.error)

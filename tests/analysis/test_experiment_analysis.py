@@ -87,17 +87,11 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid, caplog):
     assert "eval/step" in caplog.text
     assert step(analysis.get_last_checkpoint(first)) == "2"
     assert step(analysis.get_last_checkpoint(third)) == "1"
+    assert analysis.get_best_logdir("loss", "max", "all") == grid[1].path
     assert step(analysis.get_last_checkpoint()) == "2"
     assert step(analysis.get_last_checkpoint(metric="eval/step", mode="min")) == "1"
     with pytest.raises(ValueError, match="metric and mode"):
         analysis.get_best_checkpoint(first, "loss")
-
-
-def test_the_best_trial_of_a_scope_has_the_configuration_and_the_directory(grid):
-    analysis = ExperimentAnalysis(grid.experiment_path)
-    for scope, number in (("last", 0), ("all", 1)):
-        assert analysis.get_best_config("loss", "max", scope)["i"] == number
-        assert analysis.get_best_logdir("loss", "max", scope) == grid[number].path
 
 
 def test_values_that_an_analysis_gives_away_can_be_changed(grid):

@@ -9,7 +9,7 @@ import re
 import pytest
 from kit import fit
 
-from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report, uniform
+from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report
 
 
 class AfterTheFirst(Stopper):
@@ -31,30 +31,21 @@ def train(config):
         report({"loss": config["x"] + step})
 
 
-def end_early(storage, name, space=None, **settings):
+def end_early(storage, name, **settings):
     """Of six trials one ends, the second is cut short, and four wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINITUNE_NUM_CPUS", "1")
         patch.setenv("MINITUNE_MAX_PENDING_TRIALS", "10")
         settings = {"metric": "loss", "mode": "min", "stop": AfterTheFirst(), "storage_path": storage, **settings}
-        return fit(train, space or {"x": grid_search(list(range(6)))}, name=name, **settings)
+        return fit(train, {"x": grid_search(list(range(6)))}, name=name, **settings)
 
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory):
-    """The directory of two runs: `drawn` has drawn all six trials, `lazy` only as many as may run at a time."""
+    """The directory of a run that has drawn all six trials; `tests/view` has runs with some that were not drawn."""
     path = tmp_path_factory.mktemp("storage")
-    end_early(path, "lazy", max_concurrent_trials=1)
     end_early(path, "drawn")
     return path
-
-
-def listed(minitune, *arguments):
-    """The rows of a list as JSON."""
-    status, out, _ = minitune(*arguments, "--json")
-    assert status == 0
-    (rows,) = [value for value in json.loads(out).values() if isinstance(value, list)]
-    return list(rows)
 
 
 def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_path):
@@ -69,19 +60,15 @@ def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_p
         Result.from_path(grid[5].path)
 
 
-def test_a_run_whose_trials_all_had_a_turn_counts_none():
-    grid = fit(lambda config: None, {"x": grid_search([0, 1])})
-    assert (grid.num_terminated, grid.num_not_started) == (2, 0), "a trial without a report has started, too"
-
-
-def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch):
+def test_a_trial_that_fails_first_ends_the_run_before_the_others(minitune, tmp_path, monkeypatch):
     def failing(config):
         raise ValueError("at once")
 
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
     monkeypatch.setenv("MINITUNE_MAX_PENDING_TRIALS", "10")
-    grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True)
+    grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True, storage_path=tmp_path)
     assert (grid.num_errors, grid.num_terminated, grid.num_not_started) == (1, 0, 2)
+    assert minitune("watch", grid.experiment_path)[0] == 3
 
 
 def test_the_console_shows_trials_without_a_turn(tmp_path, capsys):
@@ -92,61 +79,25 @@ def test_the_console_shows_trials_without_a_turn(tmp_path, capsys):
     assert out.count(" ended after ") == 2
 
 
-def test_ls_shows_trials_without_a_turn_and_no_directory(minitune):
-    rows = listed(minitune, "ls", "drawn")
+def test_commands_show_trials_without_a_turn_and_no_directory(minitune):
+    rows = json.loads(minitune("ls", "drawn", "--json")[1])["trials"]
     assert [row["status"] for row in rows] == ["finished", "interrupted"] + ["not started"] * 4
     assert [row["ended"] for row in rows] == ["finished", "interrupted at 1"] + ["not started"] * 4
     assert [row["logdir"] is None for row in rows] == [False] * 2 + [True] * 4
-    waiting = listed(minitune, "ls", "drawn", "--filter", "status == 'not started'", "--columns", "trial,logdir")
-    assert [row["trial"] for row in waiting] == [2, 3, 4, 5]
-    assert "6 trials, stopped" in minitune("ls", "drawn")[1]
-
-
-def test_trials_that_were_not_drawn_are_a_number(minitune):
-    drawn = len(listed(minitune, "ls", "lazy"))
-    assert drawn < 6
-    assert f": {drawn} trials, {6 - drawn} more not started, stopped" in minitune("ls", "lazy")[1]
-    assert f", {6 - drawn} not started\n" in minitune("show", "lazy")[1]
-
-
-def test_ls_counts_trials_without_a_turn(minitune):
-    drawn, lazy = sorted(listed(minitune, "ls"), key=lambda row: str(row["name"]))
+    assert "6 trials, stopped" in minitune("ls", "drawn", "--filter", "status == 'not started'")[1]
+    (run,) = json.loads(minitune("ls", "--json")[1])["runs"]
     names = ("total_trials", "finished", "interrupted", "failed", "not_started", "pending")
-    assert [drawn[name] for name in names] == [6, 1, 1, 0, 4, 0]
-    assert [lazy[name] for name in names] == [6, 1, 1, 0, 4, 0]
-
-
-def test_show_names_trials_without_a_turn(minitune):
-    assert "1 finished, 1 interrupted, 4 not started\n" in minitune("show", "drawn")[1]
-    state = json.loads(minitune("show", "lazy", "--json")[1])
-    assert (state["total_trials"], state["counts"]["finished"], state["counts"]["not_started"]) == (6, 1, 4)
-    status, out, _ = minitune("show", "drawn", "5", "--json")
-    trial = json.loads(out)
-    assert (status, trial["status"], trial["directory"]) == (0, "not started", None)
-    assert minitune("show", "drawn", "--why")[1].count(" not started at the start: stopped: ") == 4
+    assert [run[name] for name in names] == [6, 1, 1, 0, 4, 0]
+    trial = json.loads(minitune("show", "drawn", "5", "--json")[1])
+    assert (trial["status"], trial["directory"]) == ("not started", None)
+    shown = minitune("show", "drawn", "--why")[1]
+    assert shown.count(" not started at the start: stopped: ") == 4
     status, _, errors = minitune("logs", "drawn", "5")
     assert (status, "has no directory: it is not started" in errors) == (1, True)
-
-
-@pytest.mark.parametrize("name", ["drawn", "lazy"])
-def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune, name):
-    status, out, _ = minitune("watch", name)
+    status, watched, _ = minitune("watch", "drawn")
     assert status == 4
-    assert "s: 1 finished, 1 interrupted, 4 not started" in out
-    assert "Ended early: " in out
-
-
-def test_a_search_without_end_has_no_trials_that_it_owes(minitune, tmp_path):
-    grid = end_early(tmp_path, "endless", {"x": uniform(0, 1)}, num_samples=-1)
-    assert minitune("watch", grid.experiment_path)[0] == 0
-
-
-def test_a_failed_trial_is_told_before_trials_without_a_turn(minitune, tmp_path):
-    def failing(config):
-        raise ValueError("at once")
-
-    grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True, storage_path=tmp_path, max_concurrent_trials=1)
-    assert minitune("watch", grid.experiment_path)[0] == 3
+    for text in (shown, watched):
+        assert "1 finished, 1 interrupted, 4 not started\n" in text
 
 
 def test_resume_says_why_no_trial_goes_on(minitune, tmp_path, caplog):
@@ -154,7 +105,3 @@ def test_resume_says_why_no_trial_goes_on(minitune, tmp_path, caplog):
     status, _, _ = minitune("resume", grid.experiment_path)
     assert "no trial starts: the stopper has ended the run: AfterTheFirst" in caplog.text
     assert status == 4
-
-
-def test_a_table_may_have_one_column(minitune):
-    assert minitune("ls", "drawn", "--columns", "trial")[0] == 0
