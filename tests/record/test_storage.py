@@ -39,8 +39,7 @@ def frozen_time():
 def test_a_run_gets_its_directory(tmp_path):
     run = create(tmp_path / "deep" / "storage", "exp")
 
-    assert run.path == str(tmp_path / "deep" / "storage" / "exp")
-    assert run.name == "exp"
+    assert (run.path, run.name) == (str(tmp_path / "deep" / "storage" / "exp"), "exp")
     assert os.listdir(run.path) == ["lock"]
     assert {os.path.dirname(file) for file in (run.journal, run.lock, run.tuner, run.trainable)} == {run.path}
 
@@ -50,25 +49,16 @@ def test_harmless_run_names_are_taken_as_they_are(tmp_path, name):
     assert os.path.basename(create(tmp_path, name).path) == name
 
 
-def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(tmp_path, caplog):
-    names = []
-    for _ in range(3):
-        run = create(tmp_path, "exp")
-        Path(run.journal).write_text("x")
-        names.append(run.name)
-
-    assert names == ["exp", "exp_1", "exp_2"]
-    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
-
-
-def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path):
+@pytest.mark.parametrize("name", ["exp", "project/exp"])
+def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(tmp_path, name, caplog):
     paths = []
-    for _ in range(2):
-        run = create(tmp_path / "storage", "project/model")
+    for _ in range(3):
+        run = create(tmp_path, name)
         Path(run.journal).write_text("x")
-        paths.append(os.path.relpath(run.path, tmp_path))
+        paths.append(run.path)
 
-    assert paths == [os.path.join("storage", "project", name) for name in ("model", "model_1")]
+    assert paths == [str(tmp_path / f"{name}{suffix}") for suffix in ("", "_1", "_2")]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
 
 
 def test_a_directory_without_a_run_is_used_unless_it_has_directories(tmp_path, caplog):
@@ -261,16 +251,10 @@ def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path):
     )
     assert layout.last_error_text(str(tmp_path)) == "KeyError: 'zwei\\ud800'"
     assert repr(pickle.loads((tmp_path / "error.pkl").read_bytes())) == "KeyError('two')"
-    layout.remove_error_pickle(str(tmp_path))
-    layout.remove_error_pickle(str(tmp_path))
-    assert os.listdir(tmp_path) == ["error.txt"]
-
-
-def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path):
-    layout.append_error(str(tmp_path), 1, "one", "then", ValueError("one"))
-    layout.append_error(str(tmp_path), 2, "two", "then", ValueError(i for i in range(3)))
-
-    assert os.listdir(tmp_path) == ["error.txt"]
+    layout.append_error(str(tmp_path), 3, "three", "then", ValueError(i for i in range(3)))
+    assert os.listdir(tmp_path) == ["error.txt"], "one that cannot be pickled leaves no older one behind"
+    for _ in range(2):
+        layout.remove_error_pickle(str(tmp_path))
 
 
 # -- removal -------------------------------------------------------------------------------------------------------
@@ -354,25 +338,18 @@ def test_runs_below_a_hidden_directory_are_not_listed(tmp_path):
     assert list(layout.find_runs(str(tmp_path / "nowhere"))) == []
 
 
-def test_a_group_writable_run_is_not_trusted(run_on_disk):
-    grp = pytest.importorskip("grp")
-    if os.getuid() != 0:
-        pytest.skip("only root can give a file to any group")
-    shared = next(group.gr_gid for group in grp.getgrall() if group.gr_gid not in (0, os.getgid()))
-    os.chown(run_on_disk / "tuner.pkl", -1, shared)
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(
+    ("user", "group", "text"),
+    [(-1, 54321, "its group can write to it"), (12345, -1, r"belongs to another user \(owner 12345, mode 0664\)")],
+)
+def test_the_run_of_others_is_not_trusted(run_on_disk, user, group, text):
     (run_on_disk / "tuner.pkl").chmod(0o664)
+    os.chown(run_on_disk / "tuner.pkl", user, group)
 
-    with pytest.raises(UntrustedStateError, match="its group can write to it"):
-        lock.check_trusted(run_on_disk)
-
-
-def test_the_run_of_another_user_is_not_trusted(run_on_disk):
-    if os.getuid() != 0:
-        pytest.skip("only root can give files away")
-    os.chown(run_on_disk / "tuner.pkl", 12345, -1)
-
-    with pytest.raises(UntrustedStateError, match=r"tuner\.pkl .*belongs to another user \(owner 12345, mode 0644\)"):
-        lock.check_trusted(run_on_disk / "tuner.pkl")
+    for path in (run_on_disk, run_on_disk / "tuner.pkl"):
+        with pytest.raises(UntrustedStateError, match=rf"tuner\.pkl .*{text}"):
+            lock.check_trusted(path)
 
 
 def test_a_link_inside_a_run_is_not_trusted(run_on_disk, tmp_path):
