@@ -104,23 +104,6 @@ def test_a_trial_that_ends_by_itself_counts_at_its_rung_once():
     assert scheduler._arrivals == 2
 
 
-def test_state_of_a_trial_is_removed_with_it():
-    scheduler = asha()
-    for number, end in enumerate(("complete", "remove", "error")):
-        trial = make_trial(number)
-        scheduler.on_trial_add(CONTEXT, trial)
-        assert ask(scheduler, trial, 4, number) == "CONTINUE"
-        if end == "complete":
-            scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": 4, "score": number})
-        elif end == "remove":
-            scheduler.on_trial_remove(CONTEXT, trial)
-        else:
-            trial.move(Transition.FAIL)
-            scheduler.on_trial_error(CONTEXT, trial)
-    assert not scheduler._standings
-    assert scheduler._arrivals == 3
-
-
 def test_a_decision_tells_its_reason():
     scheduler = asha(mode="min", metric="eval/loss")
     result = {"training_iteration": 4, "eval/loss": 0.25}
@@ -144,17 +127,6 @@ def test_brackets_are_drawn_with_the_shares_of_hyperband():
     counts = Counter(standing.bracket for standing in scheduler._standings.values())
     for bracket, share in enumerate((27 / 49, 12 / 49, 6 / 49, 4 / 49)):
         assert abs(counts[bracket] / 4000 - share) < 0.03
-
-
-def test_the_same_seed_draws_the_same_brackets():
-    drawn = []
-    for seed in (1, 1, 2):
-        scheduler = asha(brackets=3, grace_period=1)
-        scheduler.set_seed(seed)
-        for number in range(50):
-            scheduler.on_trial_add(CONTEXT, make_trial(number))
-        drawn.append(scheduler._standings)
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_higher_bracket_starts_one_rung_higher():

@@ -277,18 +277,6 @@ def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first():
     assert band.chosen() == 9
 
 
-def test_state_of_a_trial_is_removed_with_it():
-    band = Band(list(range(9)))
-    band.report_all(range(9), 1)
-    band.asked_to_stop()
-    band.report_all([7, 6], 3)
-    band.report(8, 3)
-    band.asked_to_stop()
-    band.report(8, 9)
-    assert band.scheduler._brackets == []
-    assert (band.scheduler.state(), band.scheduler._arrivals) == ({"num_brackets": 1, "num_stopped": 8}, 12)
-
-
 def test_decisions_tell_their_reasons_and_facts():
     band = Band([1, 2, 3], metric="eval/loss", mode="min")
     for number in range(3):

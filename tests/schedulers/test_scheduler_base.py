@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
-from minitune import schedulers, uniform
+from minitune import schedulers
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import (
@@ -82,19 +82,6 @@ def test_defaults_answer_every_hook():
     assert scheduler.supports_buffered_results
     assert not HyperBandScheduler().supports_buffered_results
     assert "TrialScheduler" in scheduler.debug_string()
-
-
-def test_search_properties_are_set_once():
-    scheduler = FIFOScheduler()
-    assert scheduler.metric is None
-    assert scheduler.set_search_properties("loss", "min")
-    assert scheduler.metric == "loss"
-    assert not scheduler.set_search_properties("loss", None)
-    anonymous = FIFOScheduler()
-    assert anonymous.set_search_properties(None, None)
-    assert anonymous.metric == "_metric"
-    with pytest.raises(ValueError, match="'min' or 'max'"):
-        FIFOScheduler().set_search_properties("loss", "smallest")
 
 
 def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path):
@@ -248,13 +235,41 @@ def test_a_result_without_metric_or_time_says_nothing(kind, result):
     assert pickle.dumps(scheduler.get_state()) == before
 
 
-def test_what_a_scheduler_draws_follows_from_the_seed():
-    def drawn(seed):
-        scheduler = PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}})
-        scheduler.set_seed(seed)
-        trials = [make_trial(number, config={}) for number in range(3)]
-        for trial in trials:
-            scheduler.on_trial_add(FakeContext(trials), trial)
-        return [trial.config["x"] for trial in trials]
+def test_a_scheduler_without_a_metric_takes_that_of_a_function_that_returns_a_value():
+    assert (scheduler := FIFOScheduler()).set_search_properties(None, None)
+    assert scheduler.metric == "_metric"
+    with pytest.raises(ValueError, match="'min' or 'max'"):
+        FIFOScheduler().set_search_properties("loss", "smallest")
 
-    assert drawn(1) == drawn(1) != drawn(2)
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        ASHAScheduler(max_t=9, **SCORED),
+        ASHAScheduler(max_t=9, variant="promote", **SCORED),
+        HyperBandScheduler(max_t=9, **SCORED),
+        MedianStoppingRule("training_iteration", grace_period=1, **SCORED),
+        PopulationBasedTraining("training_iteration", perturbation_interval=1, **MUTATES),
+        PopulationBasedTraining("training_iteration", perturbation_interval=1, synch=True, **MUTATES),
+    ],
+    ids=["asha", "asha promotes", "hyperband", "median", "pbt", "pbt in step"],
+)
+def test_a_saved_state_holds_nothing_of_trials_that_have_ended(scheduler):
+    trials = [make_trial(number, config={"x": 1}) for number in range(4)]
+    context = FakeContext(trials)
+    for trial in trials:
+        scheduler.on_trial_add(context, trial)
+    for trial in trials:
+        run_trial(trial)
+        scheduler.on_trial_result(context, trial, {"training_iteration": 1, "score": float(trial.number)})
+
+    def kept():
+        state = pickle.dumps(scheduler.get_state())
+        return [trial.trial_id for trial in trials if trial.trial_id.encode() in state]
+
+    assert kept() == [trial.trial_id for trial in trials]
+    for trial in trials[:2]:
+        scheduler.on_trial_complete(context, trial, {"training_iteration": 1, "score": 0.0})
+    for trial in trials[2:]:
+        scheduler.on_trial_remove(context, trial)
+    assert kept() == []
