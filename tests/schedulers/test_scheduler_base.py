@@ -245,14 +245,11 @@ def test_a_scheduler_without_a_metric_takes_that_of_a_function_that_returns_a_va
 @pytest.mark.parametrize(
     "scheduler",
     [
-        ASHAScheduler(max_t=9, **SCORED),
-        ASHAScheduler(max_t=9, variant="promote", **SCORED),
         HyperBandScheduler(max_t=9, **SCORED),
-        MedianStoppingRule("training_iteration", grace_period=1, **SCORED),
         PopulationBasedTraining("training_iteration", perturbation_interval=1, **MUTATES),
         PopulationBasedTraining("training_iteration", perturbation_interval=1, synch=True, **MUTATES),
     ],
-    ids=["asha", "asha promotes", "hyperband", "median", "pbt", "pbt in step"],
+    ids=["hyperband", "pbt", "pbt in step"],
 )
 def test_a_saved_state_holds_nothing_of_trials_that_have_ended(scheduler):
     trials = [make_trial(number, config={"x": 1}) for number in range(4)]
