@@ -86,24 +86,18 @@ def test_failed_and_nan_evaluations_are_never_best():
     completed = [event[2:] for event in inner.heard if event[0] == "complete"]
     assert completed[0] == (None, True)
     assert completed[2] == ({"training_iteration": 1, "done": True, "loss": 2, "inner/size": 3}, False)
-    for bad in (None, "2", {"los": 1}, True):
+    for bad in (None, {"los": 1}, True):
         with pytest.raises(ValueError, match=r"value must be a number, or a dict with loss, but got .*error=True"):
             one.tell(configs[3], bad)
-    with pytest.raises(
-        ValueError, match=r"value must be None for a configuration that has failed \(error=True\), but got 3"
-    ):
-        one.tell(configs[3], 3, error=True)
     assert one.open == [configs[3]]
 
 
-@pytest.mark.parametrize("value", [0, 0.0, {}, False])
+@pytest.mark.parametrize("value", [0, {}, False, 3])
 def test_a_failed_configuration_has_no_value_not_even_zero(value):
     one = Study({"x": 1}, mode="min")
     config = one.ask()
     with pytest.raises(ValueError, match="value must be None for a configuration that has failed"):
         one.tell(config, value, error=True)
-    with pytest.raises(ValueError, match="error must be True or False, but got 'yes'"):
-        one.tell(config, error="yes")
     assert one.open == [config]
 
 
@@ -136,6 +130,8 @@ def test_a_study_has_several_objectives():
     assert [each.config["x"] for each in one.front] == [0, 1]
     with pytest.raises(ValueError, match="several objectives have no best configuration"):
         _ = one.best
+    with pytest.raises(ValueError, match="mode must be 'min' or 'max' for something to be best, but got None"):
+        _ = Study({"x": 1}).best
     for wrong in (5, (5,), [5, 6, 7], "56"):
         with pytest.raises(ValueError, match="value must be a dict, or one value for each of a, b, but got"):
             Study({"x": 1}, metric=["a", "b"], mode=["min", "min"]).tell({"x": 1}, wrong)
@@ -216,13 +212,6 @@ def test_study_can_be_pickled():
     trace(one, 15)
     other = pickle.loads(pickle.dumps(one))
     assert trace(other, 5) == trace(one, 5)
-
-
-def test_without_a_mode_nothing_is_best():
-    one = Study({"x": 1})
-    one.tell(one.ask(), 1)
-    with pytest.raises(ValueError, match="mode must be 'min' or 'max' for something to be best, but got None"):
-        _ = one.best
 
 
 def test_a_study_loads_no_driver(script):

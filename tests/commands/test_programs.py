@@ -376,13 +376,6 @@ def test_a_program_that_fails_shows_its_last_lines(run, code, message, last):
     assert run("rerun", "run")[0] == 3
 
 
-def test_a_missing_metric_is_the_usual_error(run):
-    status, out, _ = run("run", "--metric", "los", "--mode", "min", *shell("echo report loss=1; sleep 60"))
-
-    assert status == 3
-    assert "the metric 'los' must be in every reported result, but reported were: loss" in out
-
-
 # -- ends --------------------------------------------------------------------------------------------------------------
 def test_a_stop_reaches_a_program_that_prints_nothing(run, monkeypatch, bound_s):
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
@@ -465,12 +458,6 @@ def test_a_full_disk_below_the_output_is_the_cause_and_no_hang(run, stream):
     status, out, _ = run("run", "--retries", "1", "--name", "run", *shell(code, "{trial_dir}"))
 
     assert (status, "No space left on device" in out) == (3, True)
-
-
-def test_a_program_that_always_fails_is_not_run_for_all_trials(run):
-    options = ["run", "--num-samples", "30", "--concurrent", "1"]
-    status, _, err = run(*options, "--name", "few", *shell("exit 3", "{x: uniform(0, 1)}"))
-    assert (status, "5 trials have failed with the same error" in err) == (1, True)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------

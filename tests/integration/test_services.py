@@ -408,12 +408,6 @@ def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow, fails, s
     assert mlflow.experiments == {"mine": "mine at None"}
 
 
-def test_mlflow_has_one_client_for_all_trials(mlflow):
-    fit(train, num_samples=3, callbacks=[MLflowLoggerCallback()])
-    assert len(named(mlflow.calls, "client")) == 1
-    assert len(mlflow.runs) == 3
-
-
 def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow):
     setup_mlflow({"lr": 1}, run_name="mine")
     assert named(mlflow.calls, "mlflow.start_run") == [

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner, grid_search
+from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner
 from minitune.schedulers import PB2, PopulationBasedTraining
 from minitune.trainable.registry import get_trainable_cls
 
@@ -23,13 +23,10 @@ def restore_under_another_name():
 
 
 BOTH = {
-    "a Tuner of an unknown name": lambda: Tuner("nowhere registered"),
-    "an experiment of an unknown name": lambda: Experiment("e", "nowhere registered", config="invalid"),
     "a restored run of an unknown name": restore_under_another_name,
     "a registered class of an unknown name": lambda: get_trainable_cls("nowhere registered"),
     "a population without hyperparameters": lambda: PopulationBasedTraining(metric="x", mode="max"),
     "PB2 without bounds": lambda: PB2(metric="x", mode="max"),
-    "a grid of a text": lambda: grid_search("adam"),
     "a grid of a number, in a space": lambda: Tuner(score, param_space={"x": {"grid_search": 5}}).fit(),
 }
 
@@ -41,18 +38,17 @@ def test_the_error_is_a_tune_error_and_a_value_error(name):
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_space_that_is_none_is_a_value_error():
+def test_an_object_with_to_dict_is_a_space_of_a_tuner_but_not_of_an_experiment():
+    """As in Ray Tune; `run` takes one, too."""
+
     class Space:
         def to_dict(self):
             return {"x": 1}
 
-    for wrong in ("invalid", object(), Space):
-        with pytest.raises(ValueError, match="config must be a dict"):
-            Experiment("e", score, config=wrong)
+    assert Tuner(score, param_space=Space())._plan.experiment.param_space == {"x": 1}
+    for wrong in (object(), Space):
         with pytest.raises(ValueError, match="param_space must be a dict, or an object with to_dict"):
             Tuner(score, param_space=wrong)
-    # An object with `to_dict` is a space of a `Tuner` and of `run`, but not of an `Experiment`, as in Ray Tune.
-    assert Tuner(score, param_space=Space())._plan.experiment.param_space == {"x": 1}
     with pytest.raises(ValueError, match=r"config must be a dict, but got .*; give each parameter"):
         Experiment("e", score, config=Space())
     assert not os.path.exists(os.environ["MINITUNE_STORAGE_PATH"])
