@@ -43,15 +43,6 @@ class Counter:
         os.kill(os.getpid(), number)
         time.sleep(FOREVER_S)
 
-    def close_descriptors(self):
-        os.closerange(3, 65536)
-
-    def close_standard_streams(self):
-        for descriptor in (0, 1, 2):
-            os.close(descriptor)
-        sys.stdout = None
-        return "still here"
-
     def show(self, text):
         print(text)
         print(text, file=sys.stderr)
@@ -187,13 +178,6 @@ class Brittle:
 
 def _explode():
     raise RuntimeError("this object does not like to be loaded")
-
-
-class Fatal:
-    """Ends the process that loads it."""
-
-    def __reduce__(self):
-        return os._exit, (7,)
 
 
 class NeedsTwo(Exception):

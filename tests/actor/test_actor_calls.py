@@ -11,7 +11,7 @@ from selectors import DefaultSelector
 
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
-from actor_samples import Brittle, Fatal, Hosted, NeedsTwo
+from actor_samples import Brittle, NeedsTwo
 from kit import BOUND_S, Injured
 
 from minitune.actor import messages
@@ -54,13 +54,6 @@ def _error(driver):
 
 def _raise(make):
     raise make()
-
-
-@however_it_started
-def test_value_that_exits_when_loaded_ends_only_the_worker(driver):
-    driver.start("a")
-    driver.group.call("a", "call", Fatal)
-    assert driver.ended("a").cause == "exit code 7"
 
 
 def _limit_messages():
@@ -124,12 +117,6 @@ def _count_warnings_of_a_fork(has_thread):
     finally:
         go.set()
     return len(seen)
-
-
-def test_an_actor_whose_factory_exits_has_died_with_its_exit_code(driver):
-    driver.group.start_in("a", partial(Hosted, factory=partial(os._exit, 5)))
-    event = driver.ended("a")
-    assert (event.cause, event.kind) == ("exit code 5", "died")
 
 
 @however_it_started

@@ -24,19 +24,6 @@ from minitune.actor.messages import CallRaised, CallReturned, Exited, Returned, 
 SCRIPTS = Path(__file__).with_name("scripts")
 
 
-def test_exit_codes_and_signals_are_named(driver):
-    driver.start("a")
-    driver.group.call("a", "exit_process", 3)
-    event = driver.ended("a")
-    assert (event.cause, event.exit_code, event.kind, event.counts) == ("exit code 3", 3, "died", True)
-    assert event.peak_bytes > 1_000_000
-    assert event.pid > 0
-    for number in (signal.SIGKILL, signal.SIGBUS):
-        driver.start(number.name)
-        driver.group.call(number.name, "raise_signal", int(number))
-        assert driver.ended(number.name).cause == f"{number.name} ({int(number)})"
-
-
 def test_reply_in_the_pipe_survives_the_kill_of_its_worker(driver, tmp_path, monkeypatch):
     """The reply comes first, then one end; end-of-file would never come, since the forked child has the channel too.
 
@@ -98,15 +85,6 @@ def test_half_a_message_is_dropped(driver):
     assert event.cause == "SIGKILL (9)"
 
 
-@however_it_started
-def test_closing_low_descriptors_is_harmless_unless_it_hits_the_channel(driver):
-    driver.start("a")
-    assert driver.call("a", "close_standard_streams") == "still here"
-    assert driver.call("a", "add", 1) == 1
-    driver.group.call("a", "close_descriptors")
-    assert driver.ended("a").cause == "exit code 1"
-
-
 def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(driver, monkeypatch):
     """A dying process closes its files first: on a busy machine the end of the channel comes long before the death."""
     monkeypatch.setattr("minitune.actor.process.EOF_S", 0.0)
@@ -155,27 +133,18 @@ def _write_to_channels(data):
 
 
 @pytest.mark.usefixtures("time_to_clean_up")
-def test_after_the_grace_period_user_code_is_unwound(driver, tmp_path):
-    pid_file, err = tmp_path / "pids", tmp_path / "err"
-    driver.start("a", partial(Sleeper, str(pid_file)), workplace=Workplace(stderr=str(err)))
-    driver.group.call("a", "sleep_and_clean_up")
-    read_pids(pid_file, 1)
-    event = driver.stop("a", grace_s=0.1)
-    assert (event.cause, event.exit_code) == ("stopped", 0)
-    assert (tmp_path / "pids.cleaned").read_text() == "yes"
-    assert "in sleep_and_clean_up" in err.read_text()
-
-
-@however_it_started
-@pytest.mark.usefixtures("time_to_clean_up")
-def test_stop_shows_stacks_on_request(driver, tmp_path):
-    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), workplace=Workplace(stderr=str(tmp_path / "err")))
-    driver.group.call("a", "sleep_and_clean_up")
-    read_pids(tmp_path / "pids", 1)
-    driver.group.stop("a", 0.1, dump=True)
-    event = driver.ended("a")
-    assert (event.cause, event.exit_code) == ("stopped", 0)
-    assert event.last_lines.count("in sleep_and_clean_up") == 1
+def test_after_the_grace_period_user_code_is_unwound_and_its_stack_shown_once(driver, tmp_path):
+    for name, dump in (("a", True), ("b", False)):
+        pids, err = tmp_path / name, tmp_path / f"{name}.err"
+        driver.start(name, partial(Sleeper, str(pids)), workplace=Workplace(stderr=str(err)))
+        driver.group.call(name, "sleep_and_clean_up")
+        read_pids(pids, 1)
+        driver.group.stop(name, 0.1, dump=dump)
+        event = driver.ended(name)
+        assert (event.cause, event.exit_code) == ("stopped", 0)
+        assert (tmp_path / f"{name}.cleaned").read_text() == "yes"
+        assert err.read_text().count("in sleep_and_clean_up") == 1
+        assert event.last_lines.count("in sleep_and_clean_up") == 1
 
 
 @however_it_started
@@ -190,14 +159,6 @@ def test_a_worker_that_ignores_the_stop_is_killed(driver, tmp_path, method):
     if method == "ignore_everything":
         assert event.exit_code == -9
         assert "grace period of 0.1 s" in event.cause
-
-
-def test_a_frozen_worker_can_be_stopped(driver):
-    pid = driver.start("a")
-    os.kill(pid, signal.SIGSTOP)
-    event = driver.stop("a", grace_s=0.1)
-    assert event.kind == "stopped"
-    assert event.exit_code == -9
 
 
 @however_it_started
@@ -317,29 +278,29 @@ def _fork_and_return():
     return os.getpid()
 
 
-def test_a_process_that_cannot_be_started_is_not_the_trials_fault(start_method, monkeypatch):
+@pytest.mark.parametrize(
+    ("start_method", "owner", "name", "value", "cause"),
+    [
+        *(
+            (method, sys, "executable", "/no/such/interpreter", "no/such/interpreter")
+            for method in ("zygote", "interpreter")
+        ),
+        # a thread waits for each new interpreter
+        ("interpreter", threading.Thread, "start", raiser(RuntimeError("can't start new thread")), "can't start new"),
+    ],
+    indirect=["start_method"],
+)
+def test_a_process_that_cannot_be_started_or_watched_is_not_the_trials_fault(
+    start_method, owner, name, value, cause, monkeypatch
+):
     with Group() as group:
         driver = Driver(group)
         with monkeypatch.context() as patch:
-            patch.setattr(sys, "executable", "/no/such/interpreter")
+            patch.setattr(owner, name, value)
             group.start_in("a", partial(Hosted, factory=Counter))
             event = driver.ended("a")
         assert (event.kind, event.counts) == ("refused", False)
-        assert "no/such/interpreter" in event.cause
-        driver.start("b")
-
-
-def test_a_process_that_cannot_be_watched_is_not_the_trials_fault(monkeypatch):
-    """A thread waits for each new interpreter."""
-    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
-    with Group() as group:
-        driver = Driver(group)
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", raiser(RuntimeError("can't start new thread")))
-            group.start_in("a", partial(Hosted, factory=Counter))
-            event = driver.ended("a")
-        assert (event.kind, event.counts) == ("refused", False)
-        assert "can't start new thread" in event.cause
+        assert cause in event.cause
         driver.start("b")
 
 

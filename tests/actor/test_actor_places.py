@@ -16,7 +16,7 @@ from actor_driver import Driver, Group, Leaps, however_it_started
 from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Nester, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
-from minitune.actor.messages import CallRaised, CallReturned, Exited, Show, Started, Stop, Workplace, encode
+from minitune.actor.messages import CallRaised, Exited, Show, Started, Stop, Workplace, encode
 from minitune.actor.remote_actor import RemoteActor
 
 
@@ -68,26 +68,6 @@ def test_a_directory_that_is_not_there_is_a_failed_start(driver, tmp_path):
     event = driver.next("a")
     assert isinstance(event, CallRaised)
     assert missing in event.error.message
-
-
-def test_a_parked_process_is_handed_on_with_its_object(driver, tmp_path):
-    pid = driver.start("a", workplace=workplace_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
-    assert driver.call("a", "add", 7) == 7
-    driver.group.stop("a", BOUND_S, keep=True)
-    assert driver.next("a") == Exited("a", "parked")
-    driver.group.move("b", workplace_in(tmp_path / "b"))
-    assert driver.next("b").reused
-    driver.group.call("b", "add", 1)
-    assert driver.next("b") == CallReturned("b", 8)
-    assert driver.group.pids() == {"b": pid}
-    driver.call("b", "show", "second")
-    assert driver.call("b", "directory") == str(tmp_path / "b")
-    assert driver.call("b", "environment", "MINITUNE_TEST_SET") is None
-    assert (tmp_path / "b" / "out").read_text() == "second\n"
-    assert (tmp_path / "a" / "out").read_text() == ""
-    with pytest.raises(RuntimeError, match="actor 'a' is not there"):
-        driver.group.call("a", "add", 1)
-    assert driver.stop("b").cause == "stopped"
 
 
 def test_a_dirty_worker_is_handed_on_clean(driver, tmp_path):
@@ -142,19 +122,14 @@ def _make_dirty():
 
 
 @however_it_started
-def test_a_worker_with_a_child_is_not_kept(driver, tmp_path):
-    driver.start("a", partial(Family, str(tmp_path / "pids")))
-    count = driver.call("a", "start_all")
-    read_pids(tmp_path / "pids", count)
-    driver.group.stop("a", BOUND_S, keep=True)
-    assert driver.ended("a").cause == "stopped"
-
-
-@however_it_started
-@pytest.mark.parametrize("kind", ["thread", "daemon process"])
-def test_a_worker_with_something_left_is_not_kept(driver, kind):
-    driver.start("a")
-    driver.call("a", "call", _leave_thread if kind == "thread" else _leave_daemon)
+@pytest.mark.parametrize("left", ["family", "thread", "daemon process"])
+def test_a_worker_with_something_left_is_not_kept(driver, tmp_path, left):
+    if left == "family":
+        driver.start("a", partial(Family, str(tmp_path / "pids")))
+        read_pids(tmp_path / "pids", driver.call("a", "start_all"))
+    else:
+        driver.start("a")
+        driver.call("a", "call", _leave_thread if left == "thread" else _leave_daemon)
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.ended("a").cause == "stopped"
 

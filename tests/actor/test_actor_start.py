@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, zygote_pids
-from actor_samples import Counter, Family, Hosted
-from kit import is_gone, marked_processes, read_pids, scaled_s, wait_until
+from actor_samples import Counter, Hosted
+from kit import is_gone, marked_processes, scaled_s, wait_until
 
 from minitune.actor import packets
 from minitune.actor.launcher import start_method as chosen_start_method
@@ -40,22 +40,6 @@ def zygote(storage_of_its_own, monkeypatch):
     assert marked_processes(group.run_id) == []
 
 
-def test_killed_zygote_loses_its_workers_and_is_replaced(zygote, tmp_path):
-    for _ in range(2):
-        zygote.start("a", partial(Family, str(tmp_path / "pids")))
-        zygote.start("b")
-        family = read_pids(tmp_path / "pids", zygote.call("a", "start_all"))
-        [pid] = zygote_pids()
-        os.kill(pid, signal.SIGKILL)
-        for actor_id in ("a", "b"):
-            event = zygote.ended(actor_id)
-            assert (event.kind, event.counts) == ("lost", False)
-            assert "zygote ended" in event.cause
-        assert all(is_gone(member) for member in family)
-        (tmp_path / "pids").unlink()
-    zygote.start("c")
-
-
 def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote):
     pid = zygote.start("a")
     zygote.group.call("a", "add", 4)
@@ -70,22 +54,16 @@ def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote):
     assert (event.kind, event.counts) == ("lost", False)
 
 
-def test_a_fork_that_fails_is_not_the_trials_fault(zygote):
+@pytest.mark.parametrize("lacks", ["a process", "a thread"])
+def test_a_worker_that_cannot_be_forked_or_has_no_thread_is_not_the_trials_fault(zygote, lacks):
     """No limit holds for root, so the zygote's own call is made to fail, by way of a preload."""
-    zygote.group.preload(partial(_break_fork, errno.EAGAIN))
+    zygote.group.preload(partial(_break_fork, errno.EAGAIN) if lacks == "a process" else _break_threads)
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
     event = zygote.ended("a")
     assert (event.kind, event.counts) == ("refused", False)
-    assert os.strerror(errno.EAGAIN) in event.cause
-    zygote.start("b", preload=False)
-
-
-def test_a_worker_without_its_own_thread_is_not_the_trials_fault(zygote):
-    zygote.group.preload(_break_threads)
-    zygote.group.start_in("a", partial(Hosted, factory=Counter))
-    event = zygote.ended("a")
-    assert (event.kind, event.counts) == ("refused", False)
-    assert "could not start a thread; limits are ulimit -u" in event.cause
+    assert {"a process": os.strerror(errno.EAGAIN), "a thread": "could not start a thread; limits are ulimit -u"}[
+        lacks
+    ] in event.cause
     zygote.start("b", preload=False)
 
 
@@ -295,24 +273,6 @@ def test_workers_do_not_die_with_the_thread_that_started_them(start_method):
             pid = pool.submit(driver.start, "a").result()
         assert driver.call("a", "add", 1) == 1
         assert driver.call("a", "pid") == pid
-
-
-def test_a_group_in_an_actor_dies_with_it(driver, tmp_path):
-    pid = driver.start("outer")
-    inner = driver.call("outer", "call", partial(_start_inner_family, str(tmp_path / "pids")))
-    family = read_pids(tmp_path / "pids", inner)
-    os.kill(pid, signal.SIGKILL)
-    assert driver.ended("outer").cause == "SIGKILL (9)"
-    wait_until(lambda: all(is_gone(member) for member in family), "the inner family is gone")
-
-
-_inner = []
-
-
-def _start_inner_family(pid_file):
-    _inner.append(Driver(Group()))
-    _inner[0].start("inner", partial(Family, pid_file))
-    return int(_inner[0].call("inner", "start_all"))
 
 
 _PLAIN = SCRIPTS / "flags_of_workers.py"

@@ -18,7 +18,7 @@ from minitune.actor.messages import (
     Started,
     Workplace,
 )
-from minitune.actor.process import CHANNEL_CLOSED, describe_exit, last_lines
+from minitune.actor.process import CHANNEL_CLOSED, last_lines
 from minitune.actor.remote_actor import RAISED_IN_OUR_CODE, ActorPhase, RemoteActor
 
 KILLED = -int(signal.SIGKILL)
@@ -38,19 +38,6 @@ def end_of(phase, end, cause="", evidence="", shows=False, **place):
     actor.on_end(end)
     [event] = told
     return event
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (None, "exit status unknown"),
-        (0, "exit code 0"),
-        (3, "exit code 3"),
-        (-9, "SIGKILL (9)"),
-    ],
-)
-def test_exit_statuses_are_told_in_words(code, words):
-    assert describe_exit(code) == words
 
 
 @pytest.mark.parametrize(

@@ -75,18 +75,19 @@ def test_without_preload_each_trial_imports_everything_itself(script):
     assert found == ([BY_EACH] * 2, "")
 
 
-def test_import_that_fails_once_is_tried_by_each_trial(script):
-    [found], stderr = imports(script, "imports_first.py", "trainable", "installed broken")
-    assert found.startswith("[None, None, None, None] {'TrialError'}")
-    assert "preload" not in stderr
-
-
 def test_a_module_that_starts_a_thread_is_imported_by_each_worker(script):
     assert imports(script, "users.py", "train", kind="thread") == (["[5, 5, 5, 5] set() 5"], "")
 
 
-def test_an_import_that_fails_is_told_by_the_trials_alone(script):
-    [found], stderr = imports(script, "users.py", "train", kind="broken")
-    assert found.startswith("[None, None, None, None] {'WorkerStartError'}")
+@pytest.mark.parametrize(
+    ("name", "trainable", "kind", "error"),
+    [
+        ("imports_first.py", "trainable", "installed broken", "TrialError"),
+        ("users.py", "train", "broken", "WorkerStartError"),
+    ],
+)
+def test_an_import_that_fails_is_tried_by_each_trial_and_told_by_them_alone(script, name, trainable, kind, error):
+    [found], stderr = imports(script, name, trainable, kind)
+    assert found.startswith(f"[None, None, None, None] {{'{error}'}}")
     assert "preload" not in stderr
     assert stderr.count("not in a worker") <= 4

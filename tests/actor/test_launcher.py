@@ -8,12 +8,6 @@ from minitune.actor import launcher
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
 
 
-def test_a_run_has_a_name_of_its_own():
-    names = {launcher.new_run_id() for _ in range(10)}
-    assert len(names) == 10
-    assert all(len(bytes.fromhex(name)) == 8 for name in names)
-
-
 def test_the_markers_of_all_workers_have_one_length():
     markers = [marker_of("0123456789abcdef", token) for token in (0, 7, 10**9)]
     assert len({len(marker) for marker in markers}) == 1

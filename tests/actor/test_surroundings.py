@@ -15,7 +15,7 @@ import pytest
 
 from minitune.actor import surroundings
 from minitune.actor.messages import HIGH_DESCRIPTOR, Workplace
-from minitune.actor.surroundings import Surroundings, move_high, reset_signals, stop_timers
+from minitune.actor.surroundings import Surroundings, move_high, stop_timers
 
 Test = Callable[[Path], None]
 
@@ -104,17 +104,6 @@ def test_descriptors_of_ours_are_high_and_not_inherited(tmp_path):
         moved = move_high(1)
         assert moved >= min(HIGH_DESCRIPTOR, limit - 64)
         assert fcntl.fcntl(moved, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
-
-
-@in_a_child
-def test_signals_have_their_usual_effect_at_the_start(tmp_path):
-    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    reset_signals()
-    found = [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT)]
-    assert found == [*[signal.SIG_DFL] * 3, signal.default_int_handler]
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the stacks are asked for in the same way on all systems")

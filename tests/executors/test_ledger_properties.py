@@ -130,26 +130,3 @@ def test_each_waiter_starts_sooner_or_later(sizes, gpus, data):
         assert running, "some wait, but none runs"
         book.release(f"{running.pop(random.randrange(len(running)))}#1")
     assert not waiting
-
-
-@hypothesis.settings(max_examples=50)
-@hypothesis.given(big=st.sampled_from([2, 4, 8]), data=st.data())
-def test_a_big_one_starts_in_an_endless_stream_of_small_ones(big, data):
-    book = Ledger({"CPU": 8}, environ={})
-    small = Resources.of({"cpu": 1})
-    running = [f"small{i}" for i in range(8)]
-    for name in running:
-        book.acquire(name, small)
-    big_first = data.draw(st.booleans())
-    random = data.draw(st.randoms(use_true_random=False))
-    for count in range(8, 100):
-        ask = [("big", Resources.of({"cpu": big})), (f"small{count}", small)]
-        for name, request in ask if big_first else reversed(ask):
-            if book.can_acquire(request, name):
-                book.acquire(name, request)
-                if name == "big":
-                    assert count <= 8 + 17 + 8
-                    return
-                running.append(name)
-        book.release(running.pop(random.randrange(len(running))))
-    pytest.fail("the big one never started")

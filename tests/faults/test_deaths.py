@@ -4,7 +4,6 @@ import ctypes
 import importlib
 import json
 import logging
-import multiprocessing
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 from kit import Log, LoggingStopper, fit, is_gone, report_state, restored_state
 
-from minitune import Searcher, get_context, grid_search, report
+from minitune import get_context, grid_search, report
 from minitune.error import CrashLoopError, TrialError, TuneError, WorkerDiedError, WorkerStartError
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -268,80 +267,6 @@ def test_zygote_death_is_no_failure_of_its_workers(tmp_path, caplog):
     children = [int(path.read_text()) for path in tmp_path.glob("[12]-[01]")]
     assert len(children) == 4
     assert all(map(is_gone, children))
-
-
-@pytest.mark.usefixtures("hurried")
-def test_a_stopped_zygote_is_no_failure_of_a_trial(tmp_path, monkeypatch):
-    """Two trials run when one of them stops the zygote, and then a third one is to start: a new zygote forks it."""
-    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
-        pytest.skip("there is none")
-    stopped = tmp_path / "stopped"
-    third = tmp_path / "runs-2"
-    launched = []
-
-    def trainable(config):
-        attempt = get_context().get_attempt()
-        begin = restored_state()
-        report_state(begin + 1, {"y": attempt, "begin": begin})
-        (tmp_path / f"runs-{config['i']}").touch()
-        while not third.exists():
-            if config["i"] == 0 and (tmp_path / "runs-1").exists() and not stopped.exists():
-                os.kill(os.getppid(), signal.SIGSTOP)
-                stopped.touch()
-            time.sleep(0.01)
-            report({"y": attempt, "begin": begin})  # after which the searcher is asked again
-        if config["i"] == 0:
-            os.kill(os.getppid(), signal.SIGCONT)
-
-    class Waits(Searcher):
-        number = 0
-
-        def suggest(self, trial_id):
-            if self.number == 2 and not stopped.exists():
-                return None
-            if self.number == 3:
-                return self.FINISHED
-            self.number += 1
-            return {"i": self.number - 1}
-
-    def hello_s(launcher):
-        """The worker of the third trial is missed at once."""
-        launched.append(stopped.exists())
-        return 0.0 if launched.count(True) == 1 else 60.0
-
-    monkeypatch.setattr("minitune.actor.zygote_launcher.ZygoteLauncher.hello_s", property(hello_s))
-    for name in ("KILL_CONFIRM_S", "ZYGOTE_SILENCE_S"):
-        monkeypatch.setattr(f"minitune.actor.process.{name}", 0.05)
-    grid = fit(trainable, search_alg=Waits(), num_samples=3, executor="local")
-    found = [(result.config["i"], result.metrics["y"], result.metrics["begin"], result.error) for result in grid]
-    assert found == [(0, 1, 0, None), (1, 1, 0, None), (2, 2, 0, None)]
-
-
-@pytest.mark.usefixtures("hurried")
-def test_a_child_that_holds_the_channel_hides_no_death():
-    def by_fork():
-        child = os.fork()
-        if not child:
-            time.sleep(600)
-        return child
-
-    def by_multiprocessing():
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
-        child.start()
-        return child.pid
-
-    def by_subprocess():
-        return subprocess.Popen(["sleep", "600"], close_fds=False).pid
-
-    ways = [by_fork, by_multiprocessing, by_subprocess]
-
-    def trainable(config):
-        report({"child": ways[config["x"]]()})
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    for result in fit(trainable, {"x": grid_search([0, 1, 2])}, executor="local"):
-        assert "SIGKILL (9)" in str(result.error).splitlines()[0]
-        assert is_gone(result.metrics["child"])
 
 
 # -- values that cannot be pickled, and exceptions that must arrive ----------------------------------------------------

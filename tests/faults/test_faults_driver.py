@@ -27,29 +27,16 @@ def assert_gone(processes):
 # -- signals -----------------------------------------------------------------------------------------------------------
 
 
-def test_sigusr1_ends_the_run_in_order_and_fit_returns(script):
-    driver = script.start(
-        SCRIPTS / "handles_sigusr1.py",
-        MINITUNE_NUM_CPUS="2",
-    )
+@pytest.mark.parametrize(("name", "told"), [("SIGUSR1", ""), ("SIGTERM", "mine SIGTERM True\n")])
+def test_a_signal_ends_the_run_in_order_before_the_users_own_handler_is_called(script, name, told):
+    """That of SIGUSR1 is not called at all. The code that follows `fit` is reached if the handler lets it."""
+    driver = script.start(SCRIPTS / "handles_a_signal.py", name, MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
-    driver.send_signal(signal.SIGUSR1)
+    driver.send_signal(signal.Signals[name])
     stdout, stderr = script.finish(driver)
-    assert (stdout, driver.returncode) == ("True 2 0 True\n", 0), stderr
+    assert (stdout, driver.returncode) == (f"{told}True 2 0 True\n", 0), stderr
     assert len(list(script.storage.glob("unwound-*"))) == 2
     assert script.run(RESUME) == "[0, 1] 0 False\n"
-
-
-def test_the_users_own_handler_is_called_when_the_run_is_in_order(script):
-    """So is the code that follows `fit`, if the handler lets it."""
-    driver = script.start(
-        SCRIPTS / "handles_sigterm.py",
-        MINITUNE_NUM_CPUS="2",
-    )
-    script.wait_for_reports(2)
-    driver.send_signal(signal.SIGTERM)
-    stdout, stderr = script.finish(driver)
-    assert (stdout, driver.returncode) == ("mine SIGTERM True\nTrue\n", 0), stderr
 
 
 def test_five_hundred_signals_at_bad_moments_tear_nothing(script):

@@ -295,32 +295,6 @@ def test_a_run_that_was_moved_goes_on(tmp_path):
     assert str(run_path()) not in (moved / "journal").read_text()
 
 
-# -- the user's own directories ----------------------------------------------------------------------------------------
-
-
-def test_a_reported_directory_is_copied_and_stays_unchanged(tmp_path):
-    own = tmp_path / "own"
-    (own / "deep").mkdir(parents=True)
-    (own / "deep" / "state").write_text("first")
-    (own / "link").symlink_to("deep/state")
-    (own / "away").symlink_to(tmp_path)
-
-    def trainable(config):
-        report({"n": 1}, checkpoint=Checkpoint.from_directory(own))
-        (own / "deep" / "state").write_text("second")
-        report({"n": 2}, checkpoint=Checkpoint.from_directory(own))
-        (own / "deep" / "state").write_text("third")
-
-    (result,) = fit(trainable, {"x": 1})
-    copies = [checkpoint.path for checkpoint, _ in result.best_checkpoints]
-    assert sorted(os.path.basename(path) for path in copies) == ["checkpoint_000000", "checkpoint_000001"]
-    assert [Path(path, "deep", "state").read_text() for path in sorted(copies)] == ["first", "second"]
-    assert all(os.readlink(os.path.join(path, "link")) == "deep/state" for path in copies)
-    assert all(os.readlink(os.path.join(path, "away")) == str(tmp_path) for path in copies)
-    assert (own / "deep" / "state").read_text() == "third"
-    assert sorted(path.name for path in own.iterdir()) == ["away", "deep", "link"]
-
-
 # -- killed while it is resumed ----------------------------------------------------------------------------------------
 
 KILLED_AGAIN = SCRIPTS / "killed_in_each_step_of_a_resume.py"

@@ -249,16 +249,23 @@ def test_workers_are_stopped_as_at_an_interrupt(tmp_path, monkeypatch):
 # -- who is to blame ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_full_disk_elsewhere_fails_the_trial(number):
+ELSEWHERE = {
+    "full": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/dev/shm/mine"),
+    "broken": OSError(errno.EIO, os.strerror(errno.EIO), "/dev/shm/mine"),
+    "that of a nested run": disk_error("/dev/shm", "/dev/shm/journal", "written", OSError(errno.ENOSPC, "full")),
+}
+
+
+@pytest.mark.parametrize("disk", ELSEWHERE)
+def test_a_disk_elsewhere_fails_the_trial(disk):
     def trainable(config):
         if config["x"] == CULPRIT:
-            raise OSError(number, os.strerror(number), "/dev/shm/mine")
+            raise ELSEWHERE[disk]
         plain(config)
 
     grid = fit(trainable)
     assert (grid.num_terminated, grid.num_errors) == (3, 1)
-    assert isinstance(grid.errors[0].__cause__, OSError)
+    assert isinstance(grid.errors[0].__cause__, type(ELSEWHERE[disk]))
 
 
 def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(monkeypatch, caplog):
@@ -275,13 +282,3 @@ def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(monkeypatch, cap
         fit(trainable, lambda: patch.setattr("minitune.record.trial_directories.append_error", raiser(full)))
     assert not [record for record in records_in(run_path() / "journal") if record.get("status") == "ERROR"]
     check(resume(trainable))
-
-
-def test_full_disk_of_a_nested_run_fails_its_trial(tmp_path):
-    def trainable(config):
-        if config["x"] == CULPRIT:
-            raise disk_error(str(tmp_path), f"{tmp_path}/journal", "written", OSError(errno.ENOSPC, "full"))
-        plain(config)
-
-    grid = fit(trainable)
-    assert (grid.num_terminated, grid.num_errors) == (3, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kit import RUN, fit, restore
+from kit import RUN, fit, restore, run_path
 
 from minitune import Trainable, choice, report
 from minitune.error import UntrustedStateError
@@ -137,10 +137,11 @@ class Unprintable:
 
 def test_values_without_a_text_have_names_all_the_same():
     for number, value in enumerate([10**5000, Unprintable(), "x" * 10**6, {1: {2: [3] * 10**5}}]):
-        [result] = fit(trainable, {"value": choice([value])}, name=f"run{number}")
+        [result] = fit(trainable, {"../../value/\0\n": choice([value])}, name=f"run{number}")
         assert result.error is None
         assert result.metrics["y"] == 1
         assert len(Path(result.path).name) < 200
+        assert Path(result.path).parent.resolve() == run_path(f"run{number}").resolve()
 
 
 # -- what others can see -----------------------------------------------------------------------------------------------

@@ -1,14 +1,9 @@
 """Workers that die or do harm in ways that are rare: in the midst of a message, while they load, over and over."""
 
-import fcntl
 import json
 import os
 import re
 import signal
-import stat
-import sys
-import termios
-import threading
 import time
 from pathlib import Path
 
@@ -21,44 +16,6 @@ from minitune.error import WorkerStartError
 SCRIPTS = Path(__file__).with_name("scripts")
 
 # -- in the midst of a message -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("hurried")
-def test_half_a_report_does_not_count_and_delays_no_one_else():
-    """It is killed while 50 MB are on their way."""
-
-    def is_socket(descriptor):
-        try:
-            return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
-        except OSError:  # the one by which the listing was read
-            return False
-
-    def unsent_bytes(descriptor):
-        return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-
-    def strike(channel):
-        while not unsent_bytes(channel):
-            pass
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def trainable(config):
-        report({"i": 1})
-        if config["x"] == "other":
-            for i in range(2, 51):
-                report({"i": i})
-            return
-        channel, _ = sorted(fd for fd in map(int, os.listdir("/proc/self/fd")) if fd >= 1000 and is_socket(fd))
-        threading.Thread(target=strike, args=(channel,)).start()
-        report({"i": 2, "blob": os.urandom(50_000_000)})
-
-    for attempt in range(5):
-        hit, other = fit(trainable, {"x": grid_search(["hit", "other"])}, executor="local", name=f"run{attempt}")
-        if "blob" not in hit.metrics:  # else it was hit too late: on a busy machine all may be on its way by then
-            break
-    assert hit.metrics["i"] == 1
-    assert "SIGKILL (9)" in str(hit.error)
-    assert "last report: iteration 1" in str(hit.error)
-    assert (other.metrics["i"], other.error) == (50, None)
 
 
 # -- signals and memory ------------------------------------------------------------------------------------------------

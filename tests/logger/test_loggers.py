@@ -6,11 +6,12 @@ import json
 import math
 import os
 import pickle
+import re
 import stat
 from pathlib import Path
 
 import pytest
-from kit import Scalar, fit, make_trial, run_trial
+from kit import Scalar, fit, make_trial, raiser, run_trial
 
 from minitune.error import DiskError
 from minitune.logger import (
@@ -107,38 +108,42 @@ def test_json_holds_any_report(trial):
     logger = JsonLoggerCallback()
     start(logger, trial)
     reports = [
-        (math.nan, lambda v: v is None),
-        (math.inf, lambda v: v == "Infinity"),
-        (-math.inf, lambda v: v == "-Infinity"),
-        ([1.0, math.nan], lambda v: v == [1.0, None]),
-        ((1, 2), lambda v: v == [1, 2]),
-        (Scalar(0.5), lambda v: v == 0.5),
-        (Scalar(math.nan), lambda v: v is None),
-        (Scalar(True), lambda v: v is True),
-        (..., lambda v: v == "Ellipsis"),
-        ({1: "a", (2, 3): "b", None: "c", False: "d"}, lambda v: set(v) <= {"1", "(2, 3)", "null", "false"}),
-        (nested(1000), lambda v: isinstance(v, dict)),
-        (nested(150), lambda v: isinstance(v, dict)),
-        ("\ud800", lambda v: v == "\ud800"),
-        ("ä\n", lambda v: v == "ä\n"),
-        (10**400, lambda v: v == 10**400),
-        (10**5000, lambda v: "bits" in v),
-        (b"\xff" * 1000, lambda v: v.startswith("b'\\xff") and len(v) <= 200),
-        (Odd(), lambda v: v == "<Odd>"),
-        ({"deep": [Odd()]}, lambda v: v == {"deep": ["<Odd>"]}),
-        (cycle, lambda v: v == ["<list, nested in itself or more than 100 deep>"]),
-        ({1, 2}, lambda v: v == "{1, 2}"),
-        (Path("a/b"), lambda v: v == str(Path("a/b"))),
-        ("x" * 10_000, lambda v: len(v) == 10_000),
+        (math.nan, None),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        ([1.0, math.nan], [1.0, None]),
+        ((1, 2), [1, 2]),
+        (Scalar(0.5), 0.5),
+        (Scalar(math.nan), None),
+        (Scalar(True), True),
+        (..., "Ellipsis"),
+        ({1: "a", (2, 3): "b", None: "c", False: "d"}, {"1": "a", "(2, 3)": "b", "null": "c", "false": "d"}),
+        (nested(1000), dict),
+        (nested(150), dict),
+        ("\ud800", "\ud800"),
+        ("ä\n", "ä\n"),
+        (10**400, 10**400),
+        (10**5000, re.compile("bits")),
+        (b"\xff" * 1000, re.compile(r"^(?=b.\\xff).{,200}$")),
+        (Odd(), "<Odd>"),
+        ({"deep": [Odd()]}, {"deep": ["<Odd>"]}),
+        (cycle, ["<list, nested in itself or more than 100 deep>"]),
+        ({1, 2}, "{1, 2}"),
+        (Path("a/b"), "a/b"),
+        ("x" * 10_000, "x" * 10_000),
     ]
     for value, _ in reports:
         log(logger, trial, {"value": value, "after": 1})
     end(logger, trial)
     written = lines(trial)
     assert len(written) == len(reports)
-    for (value, fits), line in zip(reports, written, strict=True):
+    for (_, wanted), line in zip(reports, written, strict=True):
+        found = line["value"]
         assert line["after"] == 1
-        assert fits(line["value"]), (type(value), line["value"])
+        if isinstance(wanted, re.Pattern):
+            assert wanted.search(found)
+        else:
+            assert isinstance(found, wanted) if isinstance(wanted, type) else repr(found) == repr(wanted)
 
 
 def test_a_logger_goes_on_after_the_end_of_a_run(trial):
@@ -403,23 +408,14 @@ def test_files_are_closed_when_a_trial_ends(make, how, trial):
 
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC])
-def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(make, number, trial, caplog, monkeypatch):
+def test_an_unwritable_file_is_warned_about_once(make, trial, caplog, monkeypatch):
     name = "result.json" if make is JsonLoggerCallback else "progress.csv"
     logger = make()
     start(logger, trial)
-
-    def refuse(descriptor, data):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "write", refuse)
-    if number == errno.ENOSPC:
-        with pytest.raises(DiskError, match=f"{trial.local_path}/{name} could not be written: No space left on device"):
-            log(logger, trial, {"loss": 1})
-    else:
-        log(logger, trial, {"loss": 1})
-        log(logger, trial, {"loss": 2})
-        assert [record.message.count(f"{name} could not be written (Operation") for record in caplog.records] == [1]
+    monkeypatch.setattr(os, "write", raiser(PermissionError(errno.EPERM, os.strerror(errno.EPERM))))
+    log(logger, trial, {"loss": 1})
+    log(logger, trial, {"loss": 2})
+    assert [record.message.count(f"{name} could not be written (Operation") for record in caplog.records] == [1]
     end(logger, trial)
 
 
@@ -440,7 +436,7 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(make, trial, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(DiskError):
+        with pytest.raises(DiskError, match=f"{trial.local_path}/.* could not be written: No space left on device"):
             log(logger, trial, {"loss": 2})
     assert len(calls) == 2
     assert {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")} == files
@@ -500,10 +496,6 @@ def test_the_step_is_that_of_the_user_if_it_is_a_number(total, step):
     assert step_of({"timesteps_total": total}) == (step if step != 4 else 0)
 
 
-def test_pretty_print_of_an_empty_result_is_empty():
-    assert pretty_print({}) == pretty_print({"config": {"lr": 1}}) == "{}\n"
-
-
 def test_pretty_print_is_sorted_and_leaves_out_long_values():
     result = {
         "loss": 0.5,
@@ -517,3 +509,4 @@ def test_pretty_print_is_sorted_and_leaves_out_long_values():
     assert pretty_print(result, exclude={"done"}) == (
         "eval:\n  a:\n    deep: 1.5\n  b: [1, 2]\n  e: {}\nloss: 0.5\nname: two words\n"
     )
+    assert pretty_print({}) == pretty_print({"config": {"lr": 1}}) == "{}\n"

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kit import BOUND_S, fit, pull, reports_of, settle, values_of
@@ -93,14 +94,6 @@ def test_a_returned_dict_or_number_is_one_more_report(driver, value, key, expect
     assert pull(actor) == Report(None, None, True)
 
 
-def test_a_returned_value_comes_after_the_reports(driver):
-    def fn(config):
-        report({"_metric": 1.0})
-        return 2.0
-
-    assert values_of(driver.start(fn), "_metric") == [1.0, 2.0]
-
-
 @pytest.mark.parametrize("value", ["text", [1, 2], object()])
 def test_other_return_values_are_refused(driver, value):
     with pytest.raises(ValueError, match="must return or yield a dict"):
@@ -120,19 +113,31 @@ def test_each_yielded_dict_or_number_is_a_report(driver):
     assert values_of(driver.start(lambda config: fn(config)), "_metric") == [1, 2, 3]
 
 
-def test_a_stop_runs_the_finally_blocks_of_a_generator(driver):
+@pytest.mark.parametrize("yields", [True, False])
+def test_a_stop_runs_the_finally_blocks_of_a_function_or_generator(driver, yields):
     seen = []
 
-    def fn(config):
+    @contextlib.contextmanager
+    def watched():
         try:
-            yield 1
+            yield
+        except Exception:
+            seen.append("must not be caught as an Exception")
         except BaseException as error:
             seen.append(type(error).__name__)
             raise
         finally:
             seen.append("finally")
 
-    actor = driver.start(fn)
+    def function(config):
+        with watched():
+            report({"x": 1})
+
+    def generator(config):
+        with watched():
+            yield 1
+
+    actor = driver.start(generator if yields else function)
     pull(actor)
     settle(actor.stop())
     assert seen == ["TrialStopped", "finally"]
@@ -193,23 +198,6 @@ def test_done_in_a_report_ends_the_trial(driver):
 
 
 # -- stopping ----------------------------------------------------------------------------------------------------------
-
-
-def test_stop_unwinds_the_blocked_report(driver):
-    seen = []
-
-    def fn(config):
-        try:
-            report({"x": 1})
-        except Exception:
-            seen.append("must not be caught as an Exception")
-        finally:
-            seen.append("finally")
-
-    actor = driver.start(fn)
-    pull(actor)
-    settle(actor.stop())
-    assert seen == ["finally"]
 
 
 def test_stop_while_the_function_works_hits_the_next_report(driver):
@@ -325,26 +313,24 @@ def test_stop_reaches_a_helper_thread_that_reports(driver):
 # -- on the main thread ------------------------------------------------------------------------------------------------
 
 
+def host_of(exchange):
+    return SimpleNamespace(is_stopped=False, exchange=exchange, abandon=lambda: None)
+
+
 def test_on_the_main_thread_helper_threads_find_their_session(driver):
     """In a worker a function runs on the main thread, and its reports go to the driver from there."""
     reports = []
 
-    class Host:
-        is_stopped = False
-
-        def exchange(self, make):
-            reports.append(make()[0].metrics["x"])
-            return True
-
-        def abandon(self):
-            pass
+    def exchange(make):
+        reports.append(make()[0].metrics["x"])
+        return True
 
     def fn(config):
         thread = threading.Thread(target=report, args=({"x": 1},))
         thread.start()
         thread.join(BOUND_S)
 
-    assert FunctionActor(fn, driver.info(), Host(), Allocation()).train() == Report(None, None, True)
+    assert FunctionActor(fn, driver.info(), host_of(exchange), Allocation()).train() == Report(None, None, True)
     assert reports == [1]
     assert current_session() is None
 
@@ -353,15 +339,6 @@ def test_a_thread_that_reports_after_its_function_has_returned_hears_of_the_end(
     over = threading.Event()
     heard = []
     threads = []
-
-    class Host:
-        is_stopped = False
-
-        def exchange(self, make):
-            return not over.is_set()
-
-        def abandon(self):
-            pass
 
     def late():
         over.wait(BOUND_S)
@@ -374,7 +351,7 @@ def test_a_thread_that_reports_after_its_function_has_returned_hears_of_the_end(
         threads.append(threading.Thread(target=late))
         threads[0].start()
 
-    FunctionActor(fn, driver.info(), Host(), Allocation()).train()
+    FunctionActor(fn, driver.info(), host_of(lambda make: not over.is_set()), Allocation()).train()
     over.set()
     threads[0].join(BOUND_S)
     assert heard == ["the end"]

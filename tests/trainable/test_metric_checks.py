@@ -2,19 +2,12 @@
 
 import sys
 import threading
-from datetime import date
-from enum import Enum
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-from kit import pull, settle
+from kit import pull
 
 from minitune.trainable import metric_checks, report
-
-
-class Color(Enum):
-    RED = 1
 
 
 def _generator():
@@ -71,35 +64,12 @@ def test_the_size_of_a_report_counts_in_bytes(driver, monkeypatch, metrics, fits
             pull(actor)
 
 
-def test_a_report_that_is_too_large_tells_its_size(driver):
-    with pytest.raises(ValueError, match=r"at most 64 MB, but this one holds 65\.0 MB, most of it in metric 'large'"):
-        pull(driver.start(lambda config: {"small": b"x" * 1_000, "large": bytes(65_000_000)}))
-
-
-def test_awkward_metrics_travel_unchanged(driver):
+def test_a_metric_may_contain_a_value_twice(driver):
     deep = 1
     for _ in range(90):
         deep = {"d": deep}
-    metrics = {
-        "ellipsis": ...,
-        "day": date(2026, 1, 2),
-        "enum": Color.RED,
-        "inf": float("inf"),
-        "bytes": b"\x00",
-        "none": None,
-        "big": 10**400,
-        "surrogate": "\ud800",
-        "a/b.c\n": 1,
-        "path": Path("x"),
-        "deep": deep,
-        "shared": [deep, deep],
-    }
-
-    def fn(config):
-        report(metrics)
-
-    received = settle(driver.start(fn).train()).metrics
-    assert {key: received[key] for key in metrics} == metrics
+    metrics = pull(driver.start(lambda config: {"x": [deep, deep]})).metrics
+    assert metrics["x"] == [deep, deep]
 
 
 def test_a_metric_that_contains_itself_is_refused(driver):

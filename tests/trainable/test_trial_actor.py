@@ -18,7 +18,6 @@ from minitune.experiment import parameter_files
 from minitune.resources import Allocation
 from minitune.trainable import Trainable, get_checkpoint, report
 from minitune.trainable.context import get_context
-from minitune.trainable.registry import get_env_creator
 from minitune.trainable.trial_actor import make_trial_actor
 
 
@@ -111,24 +110,6 @@ def test_another_directory_may_stand_for_that_of_the_trial(driver, tmp_path, tra
     settle(actor.stop())
     assert settle(actor.reset(driver.info("t_1").fields(), None, str(tmp_path / "there")))
     assert pull(actor).metrics["directory"] == str(tmp_path / "there")
-
-
-def test_environments_that_were_registered_are_known_to_the_trial(driver):
-    def make_environment(config):
-        return "made"
-
-    info = driver.info()
-    creators = {"an environment of this test": hold(make_environment)}
-    factory = functools.partial(
-        make_trial_actor,
-        hold(lambda config: {"made": get_env_creator("an environment of this test")({})}),
-        info.resources,
-        fields=info.fields(),
-        env_creators=creators,
-    )
-    actor = FakeActor("t_00000", factory, Allocation())
-    driver._actors.append(actor)
-    assert pull(actor).metrics["made"] == "made"
 
 
 # -- its checkpoints ---------------------------------------------------------------------------------------------------
