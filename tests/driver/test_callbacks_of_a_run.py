@@ -74,56 +74,6 @@ def test_a_change_is_seen_by_loggers_and_kept():
     assert [metrics["count"] for _, metrics in result.best_checkpoints] == [2]
 
 
-class Empties(Callback):
-    """Tries to empty everything that its hooks get."""
-
-    def on_trial_result(self, iteration, trials, trial, result, **info):
-        result["config"]["nested"].clear()
-        result.clear()
-        self.empty(trials, trial)
-
-    def on_trial_complete(self, iteration, trials, trial, **info):
-        self.empty(trials, trial)
-
-    def on_experiment_end(self, trials, **info):
-        self.empty(trials, trials[0])
-
-    def empty(self, trials, trial):
-        with pytest.raises(TypeError, match=r"list of a run's trials is read-only; .* list\(trials\)"):
-            trials.clear()
-        with pytest.raises(TypeError, match="read-only"):
-            trials += []
-        with pytest.raises(TypeError, match=r"configuration of a trial is read-only; .*trial\.set_config"):
-            trial.config.clear()
-        with pytest.raises(TypeError, match="read-only"):
-            trial.config["x"] = 7
-        trial.config["nested"].clear()
-        trial.last_result.get("parts", {}).clear()
-
-
-@pytest.mark.usefixtures("inline")
-def test_callbacks_cannot_empty_the_grid():
-    def trainable(config):
-        for i in range(3):
-            tune.report({"loss": config["x"] + i, "parts": config["nested"]})
-
-    def state_of(grid):
-        for result in grid:
-            assert result.metrics["config"] == result.config
-        return [(result.config, result.metrics["parts"], result.metrics["loss"]) for result in grid]
-
-    space = {"x": tune.grid_search([1, 2]), "nested": {"a": 1}}
-    grid = fit_heard(trainable, Empties(), space=space)
-    parts = {"a": 1}
-    assert state_of(grid) == [({"x": 1, "nested": parts}, parts, 3), ({"x": 2, "nested": parts}, parts, 4)]
-    assert [[row["loss"] for row in result.get_rows()] for result in grid] == [[1, 2, 3], [2, 3, 4]]
-
-    longer = tune.Tuner.restore(grid.experiment_path, trainable, add_samples=1).fit()
-    assert state_of(longer) == 2 * state_of(grid)
-    last_line = Path(longer[-1].path, "result.json").read_text().splitlines()[-1]
-    assert json.loads(last_line)["config"] == {"x": 2, "nested": parts}
-
-
 @pytest.mark.usefixtures("inline")
 def test_a_report_belongs_to_the_configuration_of_its_attempt():
     """A hook sets another configuration in the middle of an attempt, which only a next attempt would use."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from kit import (
-    RUN,
     SavedCounter,
     Spy,
     counting,
@@ -17,14 +16,12 @@ from kit import (
     make_tuner,
     report_n,
     report_state,
-    restore,
     restored_state,
     run_path,
 )
 
 from minitune import (
     Checkpoint,
-    get_context,
     grid_search,
     report,
 )
@@ -217,39 +214,3 @@ def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_wr
         fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[Spy(raise_at_two)])
     numbers = {record["trial"]: record["number"] for record in journal_of() if record["type"] == "trial"}
     assert [numbers[record["trial"]] for record in journal_of() if record["type"] == "result"] == [0, 1]
-
-
-def test_names_of_trials_and_directories_are_the_users_choice():
-    grid = fit(
-        report_n(1),
-        {"x": grid_search([1, 2])},
-        trial_name_creator=lambda trial: f"my-{trial.config['x']}/{trial.number}",
-        callbacks=[spy := Spy()],
-    )
-    assert [trial.name for trial in spy.trials] == ["my-1/0", "my-2/1"]
-    assert os.path.basename(grid[0].path).startswith("my-1_0_0_x=1_")
-    grid = fit(
-        report_n(1),
-        {"x": grid_search([1, 2])},
-        trial_dirname_creator=lambda trial: f"dir{trial.config['x']}",
-        name="dirs",
-    )
-    assert [os.path.basename(result.path) for result in grid] == ["dir1", "dir2"]
-    assert [result.path for result in restore(report_n(1), path=run_path("dirs")).fit()] == [
-        result.path for result in grid
-    ]
-
-
-def test_the_context_names_the_trial_its_directory_and_the_run():
-    seen = []
-
-    def trainable(config):
-        context = get_context()
-        seen.append((context.get_trial_id(), context.get_trial_name(), context.get_trial_dir()))
-        seen.append(context.get_experiment_name())
-        Path(context.get_trial_dir(), "mine.txt").write_text("kept")
-
-    (result,) = fit(trainable)
-    trial_id = result.metrics["trial_id"]
-    assert seen == [(trial_id, f"trainable_{trial_id}", result.path), RUN]
-    assert Path(result.path, "mine.txt").read_text() == "kept"

@@ -3,14 +3,13 @@
 import math
 
 import pytest
-from kit import counting, cut, fit, report_n, restore, run_path
+from kit import counting, cut, fit, restore, run_path
 
 from minitune import (
     grid_search,
     report,
 )
 from minitune.analysis import ExperimentAnalysis
-from minitune.error import TrialError
 
 SCORES = {0: [5.0, 1.0, 3.0], 1: [2.0, 4.0, 4.0], 2: [math.nan, 9.0, math.nan], 3: []}
 
@@ -43,33 +42,10 @@ def test_a_grid_has_the_best_result_by_metric_and_mode(grid, mode, scope, best):
     assert grid.get_best_result("eval/score", mode, scope).config == {"i": best}
 
 
-def test_a_grid_counts_its_trials_and_errors(grid):
-    assert len(grid) == 4
-    assert [result.config["i"] for result in grid] == [0, 1, 2, 3]
-    assert (grid.num_errors, grid.num_terminated) == (1, 3)
-    assert not grid.interrupted
-    (error,) = grid.errors
-    assert isinstance(error, TrialError)
-    assert isinstance(error.__cause__, ValueError)
-    assert grid[3].metrics["trial_id"].endswith("_00003")
-    assert grid[0].metrics["eval"] == {"score": 3.0}
-    with pytest.raises(ValueError, match="metric and mode must be set"):
-        grid.get_best_result()
-    with pytest.raises(RuntimeError, match="'nothing'") as caught:
-        grid.get_best_result("nothing", "max")
-    assert caught.value.__cause__ is error
-    with pytest.raises(ValueError):
-        grid.get_best_result("eval/score", "best")
-
-
 def test_the_defaults_come_from_the_tune_config():
     grid = fit(scoring, {"i": grid_search([0, 1])}, metric="eval/score", mode="min")
     assert grid.get_best_result().config == {"i": 0}
     assert grid.get_best_result(mode="max").config == {"i": 1}
-
-
-def test_the_earlier_one_of_equal_results_is_best():
-    assert fit(report_n(2), num_samples=3).get_best_result("n", "max").metrics["trial_id"].endswith("00000")
 
 
 def test_no_trial_runs_in_the_results_of_a_run_without_a_driver():

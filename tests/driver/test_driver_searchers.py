@@ -192,6 +192,3 @@ def test_change_of_a_config_in_a_trial_stays_there():
             wanted = {"x": number + 1, "nested": {"list": [0]}, "end": 1}
             assert result.config == trial.config == result.metrics["config"] == wanted
     assert space == {"x": {"grid_search": [1, 2]}, "nested": {"list": [0]}, "end": 1}
-
-
-# -- seeds ------------------------------------------------------------------------------------------------------------

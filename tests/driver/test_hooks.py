@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from kit import Spy, cut, deciding, fit, make_trial, report_n, resume
+from kit import Spy, cut, deciding, fit, listening, make_trial, report_n, resume
 
 from minitune import Searcher, Stopper, TuneConfig
 from minitune.driver.hooks import DriverContext
@@ -61,12 +61,21 @@ class EmptiesStop(Stopper):
         return False
 
 
+def empty_all(trials, trial, result=None, **info):
+    for data in (trials, trial.config):
+        with pytest.raises(TypeError, match="read-only"):
+            data.clear()
+    for told in (result or {}, trial.config["net"], trial.last_result):
+        empty(told)
+
+
 def decide_and_empty(context, trial, result):
     empty(result)
     return "CONTINUE"
 
 
 EMPTIES = {
+    "callback": lambda: {"callbacks": [listening(on_trial_result=empty_all, on_trial_complete=empty_all)]},
     "scheduler": lambda: {"scheduler": deciding(decide_and_empty)},
     "searcher": lambda: {"search_alg": EmptiesSearch()},
     "stopper": lambda: {"stop": EmptiesStop()},
@@ -79,7 +88,8 @@ def test_a_plug_in_that_empties_what_it_hears_takes_nothing_from_a_trial(kind, i
     trainable = report_n(4, eval={"loss": 0.5})
     space = {"net": {"size": 1}}
     spy = Spy()
-    settings = {"callbacks": [spy], **EMPTIES[kind]()}
+    settings = EMPTIES[kind]()
+    settings["callbacks"] = [*settings.get("callbacks", ()), spy]
     if is_resumed:  # then it is another plug-in, which hears of all earlier results
         cut(trainable, space, results=7, num_samples=2, max_concurrent_trials=1)
         grid = resume(trainable, **settings)

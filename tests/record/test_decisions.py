@@ -1,8 +1,5 @@
 """Decisions on trials and why they were made, in `Result.decisions`; and the times of a run."""
 
-import json
-import random
-import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,6 @@ from minitune import (
     Tuner,
     grid_search,
     report,
-    uniform,
 )
 from minitune.base import clock
 from minitune.base.clock import VirtualClock
@@ -27,7 +23,7 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import read_curves
 from minitune.record.reading import read_run
-from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBasedTraining
+from minitune.schedulers import FIFOScheduler
 from minitune.simulation import simulate
 
 
@@ -159,51 +155,11 @@ def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path, capsys):
     assert f"\n  trial 0 {returned}\n" in capsys.readouterr().out
 
 
-def test_a_report_has_the_runs_and_the_objective_that_are_named(tmp_path, capsys):
-    paths = [run(tmp_path, name, count=2).experiment_path for name in ("one", "two")]
-    target = tmp_path / "report.html"
-    options = ["--metric", "training_iteration", "--mode", "max", "-o", str(target)]
-    assert cli.main(["report", *paths, *options]) == 0
-    assert capsys.readouterr().out == f"{target}\n"
-    data = json.loads(target.read_text().partition('id="data">')[2].partition("</script>")[0])
-    shown = [(one["name"], one["metric"], one["mode"]) for one in data["runs"]]
-    assert shown == [("one", "training_iteration", "max"), ("two", "training_iteration", "max")]
-
-
 def test_failures_are_explained_too(tmp_path):
     failed = run(tmp_path, count=6)[5]
 
     assert [one.action for one in failed.decisions] == ["FAIL"]
     assert "a bad one" in failed.decisions[0].reason
-
-
-def _noisy(config):
-    draws = random.Random(config["x"])
-    return [({"loss": config["x"] + draws.random() / 2 + 1 / t}, draws.choice([0.7, 1.0, 2.0])) for t in range(1, 17)]
-
-
-def _sentences(scheduler, count):
-    config = TuneConfig(metric="loss", mode="min", scheduler=scheduler)
-    space = {"x": grid_search([number / count for number in range(count)])}
-    done = simulate(_noisy, param_space=space, tune_config=config, num_workers=3, seed=0)
-    return [str(one) for result in done.results for one in result.decisions]
-
-
-def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band():
-    told = _sentences(HyperBandScheduler(max_t=16, reduction_factor=4), 60)
-    found = re.findall(r"promoted: rank (\d+) of (\d+) ", "".join(told))
-    assert len(found) > 10
-    assert all(int(rank) <= max(1, int(of) // 4) for rank, of in found)
-
-
-def test_population_based_training_tells_the_values_that_were_compared():
-    mutations = {"x": uniform(0, 1)}
-    pbt = PopulationBasedTraining("training_iteration", perturbation_interval=2, hyperparam_mutations=mutations)
-    told = [one for one in _sentences(pbt, 12) if "continues from" in one]
-    assert {one.split(": ")[1] for one in told} == {"exploits another trial"}
-    for one in told:
-        own, donors = (float(loss) for loss in re.findall(r"loss=([\d.]+)", one))
-        assert own > donors
 
 
 def test_of_a_trial_that_can_continue_nothing_was_decided(tmp_path, capsys):
