@@ -289,16 +289,6 @@ def test_a_bad_value_counts_as_the_worst(bad):
     assert min(value for _, value in played if isinstance(value, float) and math.isfinite(value)) < 0.03
 
 
-def test_failures_count_as_the_worst_also_if_all_fail():
-    searcher = search(SQUARE)
-    for number in range(40):
-        searcher.suggest(f"t{number}")
-        searcher.on_trial_result(f"t{number}", {"loss": -100.0, "training_iteration": 1})
-        searcher.on_trial_complete(f"t{number}", error=True)
-
-    assert fits(SQUARE, searcher.suggest("next"))
-
-
 def test_a_trial_that_ends_without_a_result_counts_with_its_last_one():
     told, silent = search(SQUARE), search(SQUARE)
     for number in range(30):
@@ -314,27 +304,6 @@ def test_a_trial_that_ends_without_a_result_counts_with_its_last_one():
                 searcher.on_trial_complete(f"t{number}", result)
 
     assert told.suggest("next") == silent.suggest("next")
-
-
-def test_a_trial_that_never_ran_is_forgotten():
-    searcher = search(SQUARE)
-    for number in range(30):
-        searcher.suggest(f"t{number}")
-        searcher.on_trial_complete(f"t{number}")
-
-    assert searcher._ended == []
-    searcher.on_trial_complete("unknown", {"loss": 1.0})
-
-
-def test_a_name_that_is_used_again_stands_for_a_new_trial():
-    searcher = search(SQUARE)
-    for _ in range(30):
-        searcher.suggest("again")
-
-    searcher.on_trial_complete("again", {"loss": 1.0})
-
-    assert len(searcher._ended) == 1
-    assert searcher._live == {}
 
 
 def test_a_trial_whose_name_is_used_again_counts_with_its_last_value():
@@ -507,9 +476,6 @@ def test_tpe_works_with_schedulers_that_stop_trials(scheduler):
     assert min(result.metrics["loss"] for result in done.results) < 1 / 27 + 0.06
 
 
-# -- through the tuner -------------------------------------------------------------------------------------------------
-
-
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
@@ -594,49 +560,42 @@ def test_the_model_is_used_when_enough_trials_have_ended():
     assert after(5, 1) != after(5, -1)
 
 
+def by_rungs(tell, **options):
+    """What is suggested after thirty trials of three steps, where short ones look better, which `tell` tells."""
+    searcher = search(SQUARE, **options)
+    rng = random.Random(0)
+    for number in range(30):
+        config = {name: rng.random() for name in SQUARE}
+        tell(searcher, str(number), config, [sphere(config) + 1 / step for step in (1, 2, 3)[: 1 + number % 3]])
+    return searcher.suggest("next")
+
+
+def tell_steps(searcher, name, config, values):
+    searcher.adopt(name, config)
+    for step, value in enumerate(values, 1):
+        searcher.on_trial_result(name, {"loss": value, "training_iteration": step})
+    searcher.on_trial_complete(name)
+
+
+def test_a_known_point_counts_at_the_steps_of_its_intermediate_values():
+    def tell_point(searcher, name, config, values, **more):
+        searcher.add_evaluated_point(config, values[-1], **more or {"intermediate_values": values})
+
+    steps = by_rungs(tell_steps, early_stop="rung")
+    assert by_rungs(tell_point, early_stop="rung") == steps
+    assert by_rungs(lambda *told: tell_point(*told, pruned=False), early_stop="rung") != steps
+
+
 def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared():
-    searcher = search(SQUARE)
-    searcher.suggest("t")
-    for step, info in (
-        (10, {"hyperband_info": {}}),
-        (20, {"hyperband_info/budget": 3.0}),
-        (30, {"hyperband_info": {}}),
-    ):
-        searcher.on_trial_result("t", {"loss": step / 10, "training_iteration": step, **info})
+    def tell_budgets(searcher, name, config, values):
+        searcher.adopt(name, config)
+        for step, value in enumerate(values, 1):
+            result = {"training_iteration": 10 * step, "hyperband_info": {}}
+            searcher.on_trial_result(name, {**result, "loss": -value})
+            searcher.on_trial_result(name, {**result, "loss": value, "hyperband_info/budget": float(step)})
+        searcher.on_trial_complete(name)
 
-    assert searcher._live["t"].rows == {3.0: 2.0}
-
-    other = search(SQUARE, early_stop="rung")
-    other.set_state(searcher.get_state())
-    other.on_trial_complete("t", {"loss": 4.0, "training_iteration": 40})
-    assert other._ended[0].rows == {3.0: 2.0}  # it knows that there are rungs
-
-
-def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one():
-    searcher = search(SQUARE, early_stop="rung")
-    searcher.suggest("t")
-    for result in ({"loss": 3.0, "training_iteration": 0}, {"loss": 2.0}, {"loss": 1.0, "training_iteration": 5}, {}):
-        searcher.on_trial_result("t", result)
-
-    assert searcher._live["t"].rows == {0.0: 3.0, 1.0: 2.0, 5.0: 1.0}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "step", "value", "rows"),
-    [
-        ({"value": 2}, 1, 2, {1: 2}),
-        ({"value": 2, "intermediate_values": [9, 8, 7]}, 3, 2, {1: 9, 2: 8, 3: 2}),  # the first one is that of step 1
-        ({"value": None, "pruned": True, "intermediate_values": [9, 8]}, 2, 8, {1: 9, 2: 8}),
-        ({"value": 5, "pruned": True, "intermediate_values": [9, 8]}, 2, 5, {1: 9, 2: 5}),
-        ({"value": None}, 1, None, {1: None}),
-    ],
-)
-def test_a_known_point_has_the_steps_of_its_intermediate_values(arguments, step, value, rows):
-    searcher = search(SQUARE)
-    searcher.add_evaluated_point({"x": 0.5, "y": 0.5, "z": 0.5}, **arguments)
-
-    (known,) = searcher._ended
-    assert (known.step, known.value, known.rows) == (step, value, rows)
+    assert by_rungs(tell_budgets) == by_rungs(tell_steps, early_stop="rung") != by_rungs(tell_steps)
 
 
 def test_a_trial_that_changes_its_configuration_changes_no_point():

@@ -12,7 +12,6 @@ from kit import fit
 from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler
 from minitune.search import AutoSearch, TPESearch, create_searcher
-from minitune.search.auto import Region
 from minitune.search.evolution import Evolution
 from minitune.search.improvement import Improvement
 from minitune.search.parzen import KernelSpace, Point
@@ -154,44 +153,6 @@ def test_a_parameter_that_does_not_exist_tells_nothing():
     assert suggested_with(0.1) == suggested_with(0.9)
 
 
-def test_of_two_equal_places_the_one_among_failures_is_left():
-    """Everything is symmetric, but for what has become of the trials around: on one side they have failed, on the other
-    they are pending. The process is equally certain of both.
-    """
-    kernel_space = KernelSpace([Axis(uniform(0, 1)), Axis(uniform(0, 1))], [])
-
-    def at(*places):
-        return [kernel_space.pack(place, []) for place in places]
-
-    measured = at((0.5, 0.5), (0.2, 0.2), (0.8, 0.2), (0.2, 0.8), (0.8, 0.8))
-    on_the_left, on_the_right = at((0.15, 0.5), (0.25, 0.55)), at((0.85, 0.5), (0.75, 0.55))
-    left, right = at((0.2, 0.4), (0.8, 0.4))
-
-    def chosen(pending, failed):
-        values = [0.0, 1.0, 1.0, 1.0, 1.0]
-        process = Improvement(kernel_space, measured, values, pending, failed, (), random.Random(0))
-        return process.best_of([left, right])
-
-    assert chosen(pending=on_the_right, failed=on_the_left) == right
-    assert chosen(pending=on_the_left, failed=on_the_right) == left
-
-
-def test_every_value_lies_in_its_domain():
-    for config, _ in play(search(MIXED), mixed, 30):
-        assert 1e-5 <= config["lr"] <= 1e-1
-        assert config["layers"] in range(1, 6)
-        assert config["units"] in range(8, 513)
-        assert round(config["drop"] * 10, 6) in range(6)
-        assert config["act"] in ("relu", "tanh", "gelu")
-
-
-def test_the_larger_is_the_better_where_the_mode_says_so():
-    least = play(search(SQUARE), bowl, 30)
-    most = play(search(SQUARE, mode="max"), lambda config: -bowl(config), 30)
-
-    assert [config for config, _ in least] == [config for config, _ in most]
-
-
 def test_suggestions_that_are_pending_keep_apart():
     searcher = search({"x": uniform(0, 1)}, n_initial_points=4)
     for x, loss in ((0.0, 0.2), (0.3, 1.0), (0.6, 0.0), (0.9, 1.0)):
@@ -241,26 +202,6 @@ def test_failures_keep_nothing_away_from_the_optimum(fails, successes):
 
     assert statistics.median(loss for loss, _ in found) < 3e-4
     assert statistics.median(count for _, count in found) >= successes
-
-
-def test_of_many_trials_the_process_knows_the_newest_ones(monkeypatch):
-    """The better half first, the best one first, then the others; of failures only the newest thirty."""
-    known = []
-    init = Improvement.__init__
-    monkeypatch.setattr(Improvement, "__init__", lambda *args: known.append(args[2:6]) or init(*args))
-    searcher = search({"x": uniform(0, 1)})
-    failures = [number for number in range(100) if number % 5 in (1, 3)]
-    successes = [number for number in range(100) if number not in failures]
-    for number in range(100):
-        searcher.add_evaluated_point({"x": number / 100}, number, error=number in failures)
-    for name in "abcd":
-        searcher.suggest(name)
-    points, values, pending, failed = known[-1]
-
-    assert values == [*successes[:50], *successes[:49:-1]]
-    assert [round(100 * point.coordinates[0]) for point in points] == values
-    assert [round(100 * point.coordinates[0]) for point in failed] == failures[:9:-1]
-    assert 0 < len(pending) < 4
 
 
 def test_a_run_of_failures_alone_is_searched_on():
@@ -326,25 +267,6 @@ def test_where_a_scheduler_stops_trials_early_the_estimators_search_alone():
     assert configs("auto") == configs("tpe")
 
 
-def test_a_region_grows_with_success_and_shrinks_without_it():
-    region = Region(size=0.2, best=7, since=10)
-
-    sizes = []
-    for best, ended in ((7, 14), (8, 16), (9, 18), (9, 23), (9, 24), (9, 30), (9, 36), (9, 42), (9, 48)):
-        region.update(best, ended)
-        sizes.append(region.size)
-
-    assert sizes == [0.2, 0.2, 0.4, 0.4, 0.2, 0.1, 0.05, 1.0, 0.5]  # at last the whole space
-
-
-def test_no_region_is_larger_than_the_space():
-    region = Region()
-    for best in range(20):
-        region.update(best, best)
-
-    assert region.size == 1.0
-
-
 def suggested(axes, size, best, others):
     """Where a process searches a region, with such points on the diagonal; the first one is the best."""
     kernel_space = KernelSpace([Axis(each) for each in axes], [])
@@ -377,18 +299,6 @@ def test_a_search_comes_near_the_optimum_of_a_curved_valley():
     space = {"x": uniform(0, 1), "y": uniform(0, 1)}
 
     assert statistics.median(best(play(search(space, seed=seed), valley, 50)) for seed in range(9)) < 0.1
-
-
-def test_a_saved_searcher_goes_on_as_it_would_have():
-    whole = play(search(SQUARE), bowl, 30)
-    first = search(SQUARE)
-    play(first, bowl, 17)
-    second = search(SQUARE, seed=99)
-
-    second.set_state(first.get_state())
-
-    assert second.get_state() == first.get_state()
-    assert play(second, bowl, 13, first=17) == whole[17:]
 
 
 def test_a_searcher_is_made_by_its_name_and_learns_from_known_points():

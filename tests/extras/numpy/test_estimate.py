@@ -9,7 +9,7 @@ from kit import fit, listening, run_path, virtual_executor
 
 from minitune import ExperimentAnalysis, choice, grid_search, loguniform, report, uniform
 from minitune.commands.cli import main
-from minitune.search.estimate import Estimate, _chosen, _columns_of, _fitted
+from minitune.search.estimate import Estimate
 from minitune.view.history import RunHistory
 from minitune.visualization.page import RunData
 
@@ -183,72 +183,12 @@ def test_an_estimate_is_a_short_text():
     assert str(Estimate("a", 9.0, 2.0, 1.23456, 3.0, True)) == "about 2 (1.23 to 3)"
 
 
-CORNER = math.sqrt(0.5)  # so that two categories are at the distance 1
-
-
-@pytest.mark.parametrize(
-    ("values", "columns"),
-    [
-        ([2, 4, None, 6], [[0, 0.5, 0.5, 1]]),
-        ([-1.0, 0.0, 1.0], [[0, 0.5, 1]]),
-        ([1e-4, 1e-3, 1e-2, 1e-1], [[0, 1 / 3, 2 / 3, 1]]),
-        ([1, 30, 60], [[0, 29 / 59, 1]]),  # a large range, but its middle is in the middle of it
-        ([1.0, 4.3, 19.0], [[0, 3.3 / 18, 1]]),  # below twenty times
-        ([0.0, 1e-3, 1.0], [[0, 1e-3, 1]]),  # zero has no logarithm
-        ([3, 3, None], []),
-        ([1.0, math.inf], []),
-        ([None, None], []),
-        (["b", "a", "b"], [[0, CORNER, 0], [CORNER, 0, CORNER]]),
-        ([True, None, False], [[0, 0, CORNER], [CORNER, 0, 0]]),
-        (["a", "a", None], []),
-        ([[1, 2], "x"], [[0, CORNER], [CORNER, 0]]),
-    ],
-)
-def test_values_of_a_parameter_are_coordinates(values, columns):
-    found = _columns_of(values)
-    assert sorted(found) == [pytest.approx(column) for column in sorted(columns)]
-
-
-def test_only_the_first_values_tell_whether_a_scale_is_logarithmic():
-    """Later ones gather where it is promising."""
-    first = [1.0, 1000.0, *[10**1.5] * 13]
-    (column,) = _columns_of([*first, *[500.0] * 100])
-    assert column[2] == pytest.approx(0.5)
-    (column,) = _columns_of([1.0, 1000.0, *[500.0] * 13, *[10**1.5] * 100])
-    assert column[2] == pytest.approx(499 / 999)
-
-
-def test_of_very_many_trials_the_nearest_ones_to_the_best_and_some_others_are_used():
-    inputs = [(number / 300,) for number in range(300)]
-    assert list(_chosen(inputs[:100], 3)) == list(range(100))
-    chosen = list(_chosen(inputs, 100))
-    assert len({*chosen}) == 100
-    assert chosen == sorted(chosen)
-    assert set(range(76, 125)) < set(chosen)
-    others = [number for number in chosen if not 75 <= number <= 125]
-    assert len(others) >= 49
-    assert min(others) == 0
-    assert 290 < max(others) < 300
-
-
-def matern(distance):
-    root = math.sqrt(5) * distance
-    return (1 + root + root * root / 3) * math.exp(-root)
-
-
-def test_the_loss_of_a_surface_is_its_negative_log_posterior():
-    """For two points, by hand: the inverse and the determinant of a matrix of two rows."""
-    inputs, values = [(0.1, 0.5), (0.4, 0.1)], [1.0, -0.5]
-    logs = [0.5, -0.5, -3.0]
-    fit = _fitted(logs, inputs, values)
-    square = 0.3**2 * math.exp(0.5) + 0.4**2 * math.exp(-0.5)  # the logarithms are those of inverse squared lengths
-    a, b = 1 + math.exp(-3.0), matern(math.sqrt(square))
-    determinant = a * a - b * b
-    form = (a * (values[0] ** 2 + values[1] ** 2) - 2 * b * values[0] * values[1]) / determinant
-    variance = form / 2
-    prior = 0.2 * math.cosh(0.5) + 0.2 * math.cosh(-0.5) + 0.5 * ((-3.0 + 4) / 2) ** 2
-    assert fit.surface.variance == pytest.approx(variance)
-    assert fit.loss == pytest.approx(math.log(variance) + 0.5 * math.log(determinant) + prior)
+def test_values_of_all_kinds_and_missing_ones_are_no_obstacle():
+    values = [2, 1e-4, -1.0, 0.0, 1e300, math.inf, math.nan, None, True, "a", [1, 2], {}]
+    space = {"x": uniform(0, 1), "one": choice([3]), "odd": choice(values), "far": loguniform(1e-9, 1e9)}
+    grid = fit(lambda config: {"loss": config["x"]}, space, metric="loss", mode="min", num_samples=40, seed=1)
+    assert len(grid.get_estimates()) == 40
+    assert all(math.isfinite(each.expected) for each in grid.get_estimates())
 
 
 def test_views_tell_what_to_expect_when_the_run_has_ended(capsys):
