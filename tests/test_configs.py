@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import datetime
 import pickle
-import re
 import subprocess
 import threading
 from pathlib import Path
@@ -13,7 +12,6 @@ import psutil
 import pytest
 from kit import fit
 
-import minitune
 from minitune import (
     CheckpointConfig,
     FailureConfig,
@@ -198,25 +196,6 @@ def test_a_refused_resume_changes_nothing_on_disk(tmp_path, monkeypatch):
         Tuner.restore(str(tmp_path / "run"), with_resources(trainable, {"gpu": 1})).fit()
 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"} == before
-
-
-# -- each field ------------------------------------------------------------------------------------------------------
-
-NO_EFFECT = {
-    *("RunConfig.storage_filesystem", "RunConfig.sync_config"),
-    *("ScalingConfig.accelerator_type", "ScalingConfig.placement_strategy"),
-    *(f"SyncConfig.{field.name}" for field in dataclasses.fields(SyncConfig)),
-}
-"""Fields for Ray Tune's signature alone."""
-
-
-def test_every_field_is_set_in_a_test_of_what_it_does():
-    files = [path for path in Path(__file__).parent.rglob("test_*.py") if not {"surface", "extras"} & {*path.parts}]
-    sources = [path.read_text("utf-8") for path in files]
-    found = {name for source in sources for pair in re.findall(r"\b(\w+)=|\"(\w+)\": ", source) for name in pair}
-    kinds = [getattr(minitune, name) for name in minitune.__all__ if name.endswith("Config")]
-    fields = {f"{kind.__name__}.{field.name}" for kind in kinds for field in dataclasses.fields(kind)}
-    assert {field for field in fields - NO_EFFECT if field.partition(".")[2] not in found} == set()
 
 
 def test_processes_of_a_trial_may_outlive_it_if_the_run_says_so(monkeypatch):

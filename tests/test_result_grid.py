@@ -180,14 +180,9 @@ def test_a_configuration_of_a_result_can_be_changed(grid):
     assert grid._experiment_analysis.trials[0].config["i"] == 0
 
 
-def test_a_page_and_importances_are_those_of_the_objective_that_is_named(grid, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("minitune.view.history.get_param_importances", lambda run, **goal: asked.append(goal))
+def test_a_page_is_that_of_the_objective_that_is_named(grid, tmp_path):
     page = Path(grid.to_html(tmp_path / "page.html", "eval/step", "max")).read_text(encoding="utf-8")
     assert '"metric": "eval/step", "mode": "max"' in page
-    asked.clear()
-    grid.importances("eval/step", "max")
-    assert asked == [{"metric": "eval/step", "mode": "max"}]
 
 
 KEPT = [

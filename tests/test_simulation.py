@@ -225,11 +225,6 @@ def test_stop_criteria_and_budgets_are_those_of_a_run(settings, length, text):
     assert text in str(last.decisions[-1])
 
 
-def test_only_the_number_of_checkpoints_that_is_wanted_is_kept():
-    done = on_grid(1, run=retrying(checkpoint_frequency=1, num_to_keep=2))
-    assert len(done.results[0].best_checkpoints) == 2
-
-
 def test_nothing_is_written_unless_there_is_a_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     on_grid(3, ASHAScheduler(max_t=9, reduction_factor=3), failure_rate=0.1)

@@ -77,20 +77,4 @@ outcome["from_path"] = [
     len(from_path.best_checkpoints),
     from_path.error,
 ]
-wrong = {}
-for name, call in {
-    "mode": lambda: restored.get_best_result("loss", "middle"),
-    "scope": lambda: restored.get_best_result("loss", "min", scope="some"),
-    "no_metric": lambda: restored.get_best_result(),
-    "unknown_metric": lambda: restored.get_best_result("unknown", "min"),
-    "not_there": lambda: ExperimentAnalysis(path + "_not_there"),
-    "checkpoint": lambda: best.get_best_checkpoint("unknown", "min"),
-    "index": lambda: restored[17],
-}.items():
-    try:
-        call()
-        wrong[name] = "fine"
-    except Exception as error:
-        wrong[name] = type(error).__name__
-outcome["wrong"] = wrong
 print(json.dumps(outcome))
