@@ -264,11 +264,9 @@ def check_address(address: Any) -> str | None:
         return None
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not host or "/" in host or not port.isdecimal():
-        from minitune.ray.cluster.nodes import NO_CLIENT
-
         raise ValueError(
             f"address must be None, 'local', 'auto' or host and port of a Ray cluster, such as '10.0.0.1:6379', but "
-            f"got {address!r} ({NO_CLIENT}); amounts are given by name, as in init(num_cpus=4)"
+            f"got {address!r} (Ray Client, ray://, is not supported); amounts are given by name, as in init(num_cpus=4)"
         )
     return str(address)
 

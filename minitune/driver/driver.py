@@ -49,6 +49,7 @@ from minitune.error import (
     CrashLoopError,
     DiskError,
     SampleError,
+    TrialStopped,
     TuneError,
     as_cause,
     user_traceback,
@@ -280,6 +281,9 @@ class Driver:
                         raise
                     self.executor.shutdown(self.state.grace_s)
                     raise open_files_error(self.opened.run.path, error) from error
+                except TrialStopped:  # of the trial that runs this run: a hook has reported in it
+                    self._ending = Ending.of(EndKind.INTERRUPTED, "the trial that runs it was stopped")
+                    raise
                 except KeyboardInterrupt:
                     if interrupts.name is not None:  # otherwise a hook has raised it by itself
                         self._ending = interruption(interrupts.name)

@@ -20,7 +20,7 @@ from minitune.driver.outcomes import Outcomes, stronger
 from minitune.driver.state import RunningTrial
 from minitune.error import TuneError
 from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started
-from minitune.experiment.decision import CONTINUE, PAUSE, STOP, Decision
+from minitune.experiment.decision import CONTINUE, GO_ON, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import Trial
@@ -144,6 +144,8 @@ class Events:
         if running.requested is not None:
             decision = stronger(decision, running.requested)
             running.requested = None
+        if has_returned and decision == PAUSE and decision.exploit is None:
+            decision = GO_ON  # nothing is left to run: the trial ends as one that has returned
         if hooks.stops_run and decision != STOP and state.ending is None and hooks.wants_all_stopped():
             decision = Decision.stop(hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision

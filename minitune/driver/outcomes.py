@@ -1,6 +1,7 @@
 """Outcomes: what becomes of a trial. It goes on, is saved, pauses, continues from another one, or ends.
 
-`Outcomes.end` is the only way in which a trial ends that has not failed; `Failures` has the others.
+`Outcomes.end` ends each trial that has not failed; `Failures` ends the others. At a resume, `Replay` ends those
+that the user skips or starts over.
 
 A worker must not act on an event that is not in the journal yet. So requests to workers are commands in one list until
 `commit` has written the records of all events.
@@ -130,8 +131,6 @@ class Outcomes:
                 where,
                 extra=about(trial),
             )
-        if not self.saves:  # a function has saved when it reported
-            self.hooks.tell("on_trial_save", trial)
         self.let_go(running)  # before the transition, because a PAUSED trial owns no actor
         self.take(trial, Transition.PAUSE, reason)
 

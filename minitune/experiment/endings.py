@@ -36,7 +36,8 @@ class EndKind(Enum):
     SKIPPED = "skipped", "skipped by a resume"
     REPLACED = "replaced", "a resume starts it over"
 
-    # A run ends early, and its unfinished trials end with it: `TuneController.end_run` ends each by `Outcomes.end`.
+    # A run ends early, and its unfinished trials end with it: `TuneController.end_run` ends each by `Outcomes.end`. Of
+    # an error only the run's record tells: its trials have no record of an end, as if the driver had been killed.
     STOPPER = "stopper", "the stopper has ended the run"
     FAIL_FAST = "fail_fast", "fail_fast"
     INTERRUPTED = "interrupted", "interrupted"

@@ -11,7 +11,7 @@
     lightning   what Ray Train has for Lightning
 
 Python asks `names` only about names that it does not find (`minitune.base.lazy`). `run` and `Experiment` ask `legacy`
-only about keywords that they do not know.
+only about Ray's old keywords, and `run_experiments` about functions of `spec`.
 
 `import minitune.ray as ray` is for scripts that name `ray` itself. It has the names of `minitune`, but as
 `__version__`, which scripts compare, that of Ray whose interface this package follows.

@@ -7,7 +7,7 @@ Modules
 ::
 
     trial_scheduler       TrialScheduler, the contract with the driver; FIFOScheduler; MetricScheduler, the base of all
-                          others but the last one
+                          others but the replay of a population
     async_hyperband       ASHA: `Entry` is one trial's value in a ranking, also for the next two
     hyperband             HyperBand, and BOHB's form of it
     population            the ranks of a population and the explore step, without a run

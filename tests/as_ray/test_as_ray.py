@@ -144,6 +144,7 @@ def test_without_the_folder_of_ray_minitune_tunes(tmp_path):
         "2",
         "False AsyncHyperBandScheduler",
         "No module named 'minitune.tune'",
+        "address must be None, 'local', 'auto' or",
     ]
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -71,7 +72,7 @@ def run(plan, executor, storage):
 def _sync_at_close(keeper, directory):
     """Let a checkpoint wait for its sync until the housekeeper is closed."""
     trial = os.path.dirname(directory)
-    keeper._files.call(trial, keeper._sync_checkpoint, directory, time.monotonic() + 3600.0)
+    keeper._files.call(trial, partial(keeper._sync_checkpoint, directory), time.monotonic() + 3600.0)
 
 
 @contextmanager

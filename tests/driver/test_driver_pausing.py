@@ -313,6 +313,18 @@ def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog):
     assert [text for text in caplog.messages if "; attempt 2 of 2 starts from checkpoint_000000" in text]
 
 
+def test_a_function_that_has_returned_is_not_paused():
+    begun = []
+
+    def train(config):
+        begun.append(config)
+        return {"n": 1}
+
+    grid = fit(train, scheduler=PauseOnce(1))
+    assert (len(begun), grid[0].metrics["n"]) == (1, 1)
+    assert read_run(run_path()).trials[0].ending.text == "the trainable has returned"
+
+
 @pytest.mark.parametrize("where", ["setup", "restore", "step"])
 def test_a_trial_that_need_not_be_saved_is_paused_at_once(where):
     """Trial 0 asks for the pause of trial 1 while this one is set up or loads, or wants nothing saved."""

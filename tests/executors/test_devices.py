@@ -89,7 +89,6 @@ def listing(text):
         ({"cpu.max": "100000 100000"}, "0::/not/mounted/here\n", 1),
         ({"cpu.max": "100000 100000"}, "0::/../outside\n", 1),
         ({"../outside/cpu.max": "100000 100000"}, "0::/../outside\n", None),
-        ({"cpu.max": "100000 100000"}, "", 1),
         ({"cpu.max": "rubbish"}, "0::/\n", None),
         ({"cpu.max": "100000 rubbish"}, "0::/\n", None),
         ({"cpu.max": "100000 0"}, "0::/\n", None),

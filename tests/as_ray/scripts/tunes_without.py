@@ -22,3 +22,7 @@ if __name__ == "__main__":
         import minitune.tune
     except ModuleNotFoundError as error:
         print(error)
+    try:
+        tune.init(address="x")
+    except ValueError as error:
+        print(str(error)[:40])
