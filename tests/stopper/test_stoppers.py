@@ -311,59 +311,12 @@ def test_of_several_time_budgets_the_shortest_ends_the_run():
         assert share_of_time_left(NoopStopper()) == 1
 
 
-def test_trial_plateau_looks_at_the_last_values():
-    stopper = TrialPlateauStopper("m", std=0.1, num_results=3, grace_period=0)
-    assert feed(stopper, [1, 1, 2, 2.01, 2.02]) == [False, False, False, False, True]
-    assert feed(stopper, [2, 2, 2], trial_id="other") == [False, False, True]
-
-
-def test_trial_plateau_waits_for_its_grace_period():
-    stopper = TrialPlateauStopper("m", num_results=2, grace_period=4)
-    assert feed(stopper, [1, 1, 1, 1]) == [False, False, False, True]
-
-
-@pytest.mark.parametrize(("mode", "past", "before"), [("min", -1, 1), ("max", 1, -1)])
-def test_trial_plateau_threshold_may_be_zero(mode, past, before):
-    def make():
-        return TrialPlateauStopper("m", num_results=2, grace_period=0, metric_threshold=0, mode=mode)
-
-    assert feed(make(), [past, past])[-1]
-    assert feed(make(), [0, 0])[-1]
-    assert not feed(make(), [before, before])[-1]
-
-
 def test_trial_plateau_survives_odd_values():
     stopper = TrialPlateauStopper("a/b", std=1e-3, num_results=2, grace_period=0)
     values = [math.nan, math.nan, math.inf, math.inf, None, "x", 1e300, -1e300, 10**400, 5, 5]
     answers = [stopper("t", {"a": {"b": value}}) for value in values]
     assert answers == [False] * 10 + [True]
     assert not stopper("t", {})
-
-
-def test_plateau_states_are_plain_and_complete():
-    trial = TrialPlateauStopper("m", num_results=3, grace_period=3)
-    feed(trial, [1, 1])
-    again = TrialPlateauStopper("m", num_results=3, grace_period=3)
-    again.set_state(trial.get_state())
-    assert feed(again, [1]) == [True]
-    run = ExperimentPlateauStopper("m", top=2, patience=2)
-    feed(run, [1, 1])
-    resumed = ExperimentPlateauStopper("m", top=2, patience=2)
-    resumed.set_state(run.get_state())
-    assert feed(resumed, [1]) == [True]
-
-
-def test_experiment_plateau_ends_all_when_the_best_lie_close():
-    stopper = ExperimentPlateauStopper("m", std=0.01, top=3, mode="max")
-    assert feed(stopper, [1, 5, 3, 5, 5]) == [False, False, False, False, True]
-    assert stopper.stop_all()
-
-
-def test_a_deviation_at_the_limit_ends_the_run_and_no_trial():
-    assert feed(TrialPlateauStopper("m", std=1, num_results=2, grace_period=0), [1, 3]) == [False, False]
-    assert feed(TrialPlateauStopper("m", std=1.01, num_results=2, grace_period=0), [1, 3]) == [False, True]
-    assert feed(ExperimentPlateauStopper("m", std=1, top=2), [1, 3]) == [False, True]
-    assert feed(ExperimentPlateauStopper("m", std=0.99, top=2), [1, 3]) == [False, False]
 
 
 def test_a_run_that_is_on_a_plateau_ends_with_a_result_that_says_nothing():
@@ -374,13 +327,47 @@ def test_a_run_that_is_on_a_plateau_ends_with_a_result_that_says_nothing():
     assert stopper.seconds_left() is None
 
 
-def test_experiment_plateau_has_patience_and_forgives():
-    stopper = ExperimentPlateauStopper("m", std=0.01, top=2, mode="min", patience=3)
-    assert feed(stopper, [2, 2, 2]) == [False] * 3
-    assert feed(stopper, [1]) == [False]  # a better one: the best two differ again
-    assert feed(stopper, [1, 3, 3]) == [False, False, True]
+def of_trial(**settings):
+    return lambda: TrialPlateauStopper("m", **{"num_results": 2, "grace_period": 0, **settings})
 
 
-def test_experiment_plateau_ignores_values_that_are_no_numbers():
-    stopper = ExperimentPlateauStopper("m", top=2)
-    assert feed(stopper, [..., math.nan, None, "x", 1, 1]) == [False] * 5 + [True]
+def of_run(**settings):
+    return lambda: ExperimentPlateauStopper("m", **{"top": 2, **settings})
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "first"),
+    [
+        (of_trial(std=0.1, num_results=3), [1, 1, 2, 2.01, 2.02], 4),
+        (of_trial(grace_period=4), [1, 1, 1, 1], 3),
+        (of_trial(metric_threshold=0, mode="min"), [1, 1, 0, 0], 3),
+        (of_trial(metric_threshold=0, mode="min"), [-1, -1], 1),
+        (of_trial(metric_threshold=0, mode="max"), [-1, -1, 0, 0], 3),
+        (of_trial(metric_threshold=0, mode="max"), [1, 1], 1),
+        (of_trial(std=1), [1, 3], None),  # a trial goes on at the limit, a run does not
+        (of_trial(std=1.01), [1, 3], 1),
+        (of_run(std=1), [1, 3], 1),
+        (of_run(std=0.99), [1, 3], None),
+        (of_run(std=0.01, top=3, mode="max"), [1, 5, 3, 5, 5], 4),
+        (of_run(std=0.01, patience=3), [2, 2, 2, 1, 1, 3, 3], 6),  # with the 1, the best two differ again
+        (of_run(), [..., math.nan, None, "x", 1, 1], 5),
+    ],
+)
+def test_a_plateau_ends_at_its_first_result_also_after_a_resume(make, values, first):
+    plain, resumed = make(), make()
+    answers = feed(plain, values)
+    assert answers == [place == first for place in range(len(values))]
+    again = []
+    for value in values:
+        state = pickle.loads(pickle.dumps(resumed.get_state()))
+        resumed = make()
+        resumed.set_state(state)
+        again += feed(resumed, [value])
+    assert again == answers
+    assert plain.stop_all() == (isinstance(plain, ExperimentPlateauStopper) and first is not None)
+
+
+def test_each_trial_has_a_plateau_of_its_own():
+    stopper = of_trial(std=0.1)()
+    assert feed(stopper, [1, 2]) == [False, False]
+    assert feed(stopper, [2, 2], trial_id="other") == [False, True]
