@@ -324,15 +324,6 @@ def test_a_run_in_a_thread_draws_too(terminal):
     assert any(line.endswith(" s: 4 finished") for line in terminal.lines())
 
 
-def test_a_run_that_ends_early_says_so(capsys):
-    fit_four(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
-    shown = capsys.readouterr().out
-    assert "Ended early: interrupted by SIGINT\n" in shown
-    assert "| interrupted at 1 | 2 | " in shown
-    fit_four(1)
-    assert "Ended early" not in capsys.readouterr().out
-
-
 def test_a_resumed_run_tells_how_many_trials_had_ended(capsys):
     space = {"x": tune.grid_search([1, 2, 3])}
     cut_off(train, space, results=2, metric="loss", mode="min", max_concurrent_trials=1)
@@ -518,9 +509,7 @@ def test_a_run_begins_with_a_line_on_its_size_its_goal_and_its_place(setup, info
     assert not reporter.should_report([]), "the next line comes after some seconds"
 
 
-def test_a_pipe_gets_a_line_on_the_progress_after_growing_pauses(capsys, monkeypatch):
-    now_s = [100.0]
-    monkeypatch.setattr("minitune.output.live_reporter.time.monotonic", lambda: now_s[0])
+def test_a_pipe_gets_a_line_on_the_progress(capsys):
     with clock.use(VirtualClock(1000.0)):
         trials = [
             run_trial(make_trial(number, config={"x": number}, evaluated_params={"x": number})) for number in (0, 1)
@@ -528,23 +517,14 @@ def test_a_pipe_gets_a_line_on_the_progress_after_growing_pauses(capsys, monkeyp
         reporter = default_reporter()
         reporter.configure(verbose=1, print_errors=True)
         reporter.setup(start_time=1000.0, total_samples=4, metric="loss", mode="min")
-        reporter.note_run(RunInfo("/runs/it"))
         reporter.report([], False)
-        capsys.readouterr()
         trials[0].record_result({"loss": 0.5, "training_iteration": 2})
         trials[0].move(Transition.STOP)
         clock.current.sleep(60.0)
-        reported = []
-        for _ in range(60):
-            now_s[0] += 1
-            if reporter.should_report(trials):
-                reporter.report(trials, False)
-                reported.append(now_s[0])
-    assert reported == [105.0, 113.0, 125.0, 142.0]
-    lines = capsys.readouterr().out.splitlines()
-    assert len(set(lines)) == 1
-    assert lines[0].startswith("1 min: 1/4 trials, about ")
-    assert lines[0].endswith(" to go, 1 running; best loss=0.5, iteration 2, train_t0000: x=0")
+        reporter.report(trials, False)
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("1 min: 1/4 trials, about ")
+    assert line.endswith(" to go, 1 running; best loss=0.5, iteration 2, train_t0000: x=0")
 
 
 def test_errors_are_told_once_for_each_kind_and_at_most_five(capsys):

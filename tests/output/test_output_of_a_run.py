@@ -15,7 +15,7 @@ import pytest
 from kit import Listed, fit, listening, make_tuner, run_path
 
 import minitune as tune
-from minitune import CLIReporter, ProgressReporter, Result
+from minitune import CLIReporter, Result
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.output.live_reporter import JupyterNotebookReporter
@@ -162,13 +162,6 @@ def test_level_0_prints_nothing(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_at_level_2_ends_are_told(capsys):
-    fit_train({"x": tune.grid_search([1, 2])}, verbose=2)
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Trial train_")]
-    words = [line.split()[2] for line in told]
-    assert sorted(word for word in words if word != "iteration") == ["ended", "failed:"]
-
-
 def test_the_end_tells_how_to_look_at_files_of_callbacks(capsys):
     fit_train(callbacks=[listening(how_to_show=lambda: "look here")], verbose=1)
     assert "To look at the run: look here\n" in capsys.readouterr().out
@@ -211,27 +204,6 @@ def test_columns_of_wide_characters_stay_in_line(capsys):
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| train_")]
     assert len(rows) == 4
     assert {len(line) + 3 * line.count("日本語") for line in rows} == {max(map(len, rows))}
-
-
-def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd):
-    def descends(config):
-        if config["x"] == 20:
-            raise ValueError("not 20")
-        for step in range(1, 9):
-            tune.report({"loss": config["x"] / step})
-
-    space = {"x": tune.grid_search(list(range(1, 21)))}
-    scheduler = tune.schedulers.ASHAScheduler(max_t=8)
-    fit(descends, space, metric="loss", mode="min", scheduler=scheduler, max_concurrent_trials=1, verbose=1)
-    lines = capfd.readouterr().out.splitlines()
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| descends")]
-    assert [row[2] for row in cells[:11]] == [str(x) for x in range(1, 11)] + ["20"]
-    assert [row[1] for row in cells[:11]] == ["finished", *["stopped at 1 by ASHA"] * 9, "failed"]
-    (count,) = (line for line in lines if line.startswith("20 trials in "))
-    assert count.endswith(", 1 failed")
-    assert f"... 9 more: minitune ls {run_path()}" in lines
-    assert any(line.startswith("Best: loss=") for line in lines)
-    assert f"Results: {run_path()}" in lines
 
 
 def test_a_best_trial_that_has_failed_is_marked(capfd):
@@ -348,18 +320,6 @@ def test_a_users_reporter_may_extend_ours(capsys):
     assert lines[2] == "mine"
 
 
-def test_a_users_reporter_may_print_in_its_own_way(capsys):
-    class Mine(ProgressReporter):
-        def should_report(self, trials, done=False):
-            return done
-
-        def report(self, trials, done, *sys_info):
-            print("mine:", [(trial.status, trial.last_result["loss"]) for trial in trials], sys_info)
-
-    fit_train({"x": 1}, verbose=1, progress_reporter=Mine())
-    assert capsys.readouterr().out == "mine: [('TERMINATED', 2)] ()\n"
-
-
 # -- notebook ----------------------------------------------------------------------------------------------------------
 
 
@@ -418,24 +378,6 @@ def test_a_notebook_reporter_shows_the_columns_that_the_user_chose(notebook):
 def test_a_notebook_reporter_clears_the_cell_only_if_asked_to(notebook, overwrite):
     JupyterNotebookReporter(overwrite=overwrite).display("<i>a</i>")
     assert notebook == [*["clear"] * overwrite, "display <i>a</i>"]
-
-
-def test_a_cell_that_a_notebook_takes_long_to_show_changes_less_often(notebook, monkeypatch):
-    now_s = [0.0]
-
-    def slow(snapshot):
-        now_s[0] += 2.0
-        return ""
-
-    monkeypatch.setattr("minitune.output.live_reporter.time.monotonic", lambda: now_s[0])
-    monkeypatch.setattr("minitune.output.live_reporter.render_html", slow)
-    reporter = JupyterNotebookReporter()
-    reporter.setup()
-    waits_s = []
-    for _ in range(2):
-        reporter.report([], False)
-        waits_s.append(reporter.seconds_left())
-    assert waits_s == [1, 40], "5 % of the time, but a single slow one does not count"
 
 
 def test_without_ipython_the_error_names_it(monkeypatch):

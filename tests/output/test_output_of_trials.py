@@ -71,23 +71,20 @@ def test_trial_output_is_shown_only_if_asked_for(capfd, verbose):
     assert Path(result.path, "stdout").read_text() == "before\nafter\nno end"
 
 
-@pytest.mark.parametrize("run", [{"verbose": 0}, {"verbose": 1, "progress": False}])
+class Quiet(ProgressReporter):
+    """A reporter of the user that shows nothing."""
+
+    def should_report(self, trials, done=False):
+        return False
+
+
+@pytest.mark.parametrize("run", [{"verbose": 0}, {"verbose": 1, "progress": False}, {"progress_reporter": Quiet()}])
 def test_only_trial_output_is_shown_if_only_that_is_asked_for(capsys, run):
     (result,) = fit_talking(show_output=True, **run)
 
     text = capsys.readouterr().out
     assert printed(text, result) == ["before", "problem", "after", "no end"]
     assert len(text.splitlines()) == 4
-
-
-def test_trial_output_is_shown_with_a_reporter_of_the_user(capsys):
-    class Mine(ProgressReporter):
-        def should_report(self, trials, done=False):
-            return False
-
-    (result,) = fit_talking(show_output=True, progress_reporter=Mine())
-
-    assert printed(capsys.readouterr().out, result) == ["before", "problem", "after", "no end"]
 
 
 def draws(config):
