@@ -208,6 +208,15 @@ def live_reports(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, An
     return live
 
 
+def statuses_of(number: int) -> list[str]:
+    """The statuses of a trial on record after it began to run, each with its cause."""
+    trial_id = next(
+        record["trial"] for record in journal_of() if (record["type"], record.get("number")) == ("trial", number)
+    )
+    changes = [record for record in journal_of() if record["type"] == "status" and record["trial"] == trial_id]
+    return [f"{record['status']} {record['cause']}" for record in changes if record["status"] != "RUNNING"]
+
+
 class NoThread(Housekeeper):
     """A housekeeper for a journal that is not synced until it is closed. It starts no thread."""
 

@@ -15,6 +15,7 @@ from kit import (
     report_state,
     restored_state,
     resume,
+    statuses_of,
     virtual_executor,
 )
 
@@ -80,14 +81,6 @@ class Attempts:
         """The seconds between one attempt of a trial and the next."""
         times_s = self.times_s[number]
         return [later - earlier for earlier, later in itertools.pairwise(times_s)]
-
-
-def statuses_of(number):
-    """The statuses of a trial on record after it began to run, each with its cause."""
-    records = journal_of()
-    [trial_id] = [record["trial"] for record in records if record["type"] == "trial" and record["number"] == number]
-    changes = [record for record in records if record["type"] == "status" and record["trial"] == trial_id]
-    return [f"{record['status']} {record['cause']}" for record in changes if record["status"] != "RUNNING"]
 
 
 # -- how long a trial waits --------------------------------------------------------------------------------------------

@@ -8,32 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import fit, listening, wait_until
+from kit import SavedCounter, fit, listening, wait_until
 
 import minitune as tune
-from minitune import Callback, CheckpointConfig
-
-
-class Steps(tune.Trainable):
-    """Four steps."""
-
-    def setup(self, config):
-        self.count = 0
-
-    def step(self):
-        self.count += 1
-        return {"count": self.count, "done": self.count >= 4}
-
-    def save_checkpoint(self, checkpoint_dir):
-        Path(checkpoint_dir, "count").write_text(str(self.count))
-
-    def load_checkpoint(self, checkpoint):
-        self.count = int(Path(checkpoint, "count").read_text())
-
-
-def fit_heard(trainable, *callbacks, space=None, **settings):
-    return fit(trainable, space or {}, callbacks=list(callbacks), **settings)
-
+from minitune import Callback
 
 # -- what they get: `test_driver_order` and `tests/ported` have the order of hooks -------------------------------------
 
@@ -42,7 +20,7 @@ def test_hooks_get_keywords():
     keywords = {}
     hooks = [name for name in vars(Callback) if name == "setup" or name.startswith("on_")]
     noting = {name: lambda self, name=name, **info: keywords.update({name: set(info)}) for name in hooks}
-    fit_heard(Steps, type("Noting", (Callback,), noting)(), checkpoint_config=CheckpointConfig(checkpoint_at_end=True))
+    fit(SavedCounter, {"end": 4}, callbacks=[type("Noting", (Callback,), noting)()])
     loop = {"iteration", "trials"}
     assert keywords == {
         "setup": {"stop", "num_samples", "total_num_samples", "time_budget_s"},
@@ -63,15 +41,14 @@ def test_hooks_get_keywords():
 def test_a_change_is_seen_by_loggers_and_kept():
     class Change(Callback):
         def on_trial_result(self, iteration, trials, trial, result, **info):
-            result["twice"] = 2 * result["count"]
-            result["should_checkpoint"] = result["count"] == 2
+            result["twice"] = 2 * result["n"]
+            result["should_checkpoint"] = result["n"] == 2
 
-    at_end = CheckpointConfig(checkpoint_at_end=False)
-    result = fit_heard(Steps, Change(), checkpoint_config=at_end)[0]
+    (result,) = fit(SavedCounter, {"end": 4}, callbacks=[Change()], checkpoint_at_end=False)
     assert result.metrics["twice"] == 8
     lines = [json.loads(line) for line in Path(result.path, "result.json").read_text().splitlines()]
     assert [line["twice"] for line in lines] == [2, 4, 6, 8]
-    assert [metrics["count"] for _, metrics in result.best_checkpoints] == [2]
+    assert [metrics["n"] for _, metrics in result.best_checkpoints] == [2]
 
 
 @pytest.mark.usefixtures("inline")
@@ -87,7 +64,7 @@ def test_a_report_belongs_to_the_configuration_of_its_attempt():
         for i in range(4):
             tune.report({"i": i})
 
-    grid = fit_heard(trainable, Sets(), space={"x": 1})
+    grid = fit(trainable, {"x": 1}, callbacks=[Sets()])
     lines = [json.loads(line) for line in Path(grid[0].path, "result.json").read_text().splitlines()]
     assert [line["config"] for line in lines] == 4 * [{"x": 1}]
     assert [row["config/x"] for row in grid[0].get_rows()] == 4 * [1]
@@ -103,7 +80,7 @@ def test_a_slow_hook_is_named_once(monkeypatch, caplog):
 
     monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "0")
     with caplog.at_level(logging.WARNING, "minitune"):
-        fit_heard(Steps, Slow())
+        fit(SavedCounter, {"end": 4}, callbacks=[Slow()])
     assert caplog.text.count("Slow.on_trial_result took") == 1
 
 

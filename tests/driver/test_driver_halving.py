@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from kit import Counter, Listed, SavedCounter, Spy, cut, fit, journal_of, report_state, restored_state, resume
+from kit import Counter, Listed, SavedCounter, Spy, cut, fit, report_state, restored_state, resume
 
 from minitune import (
     ASHAScheduler,
@@ -223,11 +223,3 @@ class Patient(HyperBandScheduler):
 def test_a_users_subclass_of_hyperband_can_spare_a_trial():
     grid = fit(saved, NINE, scheduler=Patient(max_t=9, metric="score", mode="max"), stop={"n": 12})
     assert rungs(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
-
-
-def test_a_trial_that_is_dropped_while_it_waits_has_the_reason_on_record():
-    fit(saved, NINE, scheduler=hyperband())
-    causes = [record.get("cause") or record["reason"] for record in journal_of() if record.get("ending")]
-    ranks = sorted(cause for cause in causes if "at training_iteration 1," in cause)
-    assert [cause.partition(" of")[0] for cause in ranks] == [f"rank {rank}" for rank in range(4, 10)]
-    assert all(cause.endswith("cutoff 6") for cause in ranks)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import Log, LoggingCallback, LoggingScheduler, fit, journal_of
+from kit import Log, LoggingCallback, LoggingScheduler, fit, statuses_of
 
 from minitune import get_context, grid_search, report
 
@@ -30,14 +30,6 @@ FAILED = {
     "a shell's exit code": (lambda: os._exit(130), "exit code 130"),
     "a handler that exits": (lambda: sys.exit(143), "SystemExit: 143"),
 }
-
-
-def statuses_of(number):
-    """The statuses of a trial on record after it began to run, each with its cause."""
-    records = journal_of()
-    [trial_id] = [record["trial"] for record in records if record["type"] == "trial" and record["number"] == number]
-    changes = [record for record in records if record["type"] == "status" and record["trial"] == trial_id]
-    return [f"{record['status']} {record['cause']}" for record in changes if record["status"] != "RUNNING"]
 
 
 @pytest.mark.usefixtures("hurried")

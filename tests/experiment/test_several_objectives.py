@@ -209,12 +209,3 @@ def test_a_study_and_a_run_take_the_same_names(name):
         lambda config: {"loss": config["x"]}, space, metric="loss", mode="min", search_alg=name, num_samples=3, seed=5
     )
     assert [result.config["x"] for result in grid] == asked
-
-
-@pytest.mark.parametrize("name", ["hebo", "unknown", 5])
-def test_a_study_and_a_run_refuse_the_same_names(name):
-    with pytest.raises(ValueError, match=r"is not supported|must be") as of_study:
-        tune.search.Study({"x": tune.uniform(0, 1)}, name)
-    with pytest.raises(ValueError, match="search_alg") as of_run:
-        fit(curve, {"x": tune.uniform(0, 1)}, search_alg=name)
-    assert str(of_study.value).replace("searcher ", "search_alg ", 1) == str(of_run.value)

@@ -11,10 +11,9 @@ import pytest
 from kit import Injured, NoThread, Trace, raiser
 from test_journal_codec import encode
 
-from minitune.base import clock, files
-from minitune.checkpoint import CheckpointRecord
+from minitune.base import files
 from minitune.error import DiskError, JournalCorruptError, TuneError
-from minitune.experiment.decision import CONTINUE, PAUSE, STOP, Decision
+from minitune.experiment.decision import CONTINUE, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.record import journal, records
 from minitune.record.housekeeper import Housekeeper
@@ -444,30 +443,6 @@ def test_an_object_that_is_not_whole_is_an_error_with_a_way_out(housekeeper, tmp
 
 
 # -- records -------------------------------------------------------------------------------------------------------
-
-
-def test_resources_checkpoints_and_endings_of_records_come_back(tmp_path):
-    checkpoint = CheckpointRecord(3, 2, 100, 12345)
-    resources = Resources.of({"cpu": 2, "gpu": 0.5})
-    with clock.use(clock.VirtualClock(5.0)), closing(Journal(tmp_path / "journal", NoThread(), is_new=True)) as log:
-        for record in (
-            run_record(),
-            records.trial("a", 0, {"lr": 0.1}, seed=7, resources=resources, name="t_a"),
-            records.result("a", 1, 1, {"loss": 1.0}, Decision(PAUSE, "why"), checkpoint),
-            records.checkpoint("a", 1, 1, checkpoint),
-            records.status("a", "TERMINATED", Ending.of(EndKind.SCHEDULER, scheduler="ASHA")),
-            records.close(Ending.of(EndKind.FINISHED)),
-        ):
-            log.append(record)
-
-    first, trial, *saves, status, end = journal.read(tmp_path / "journal")
-    assert first["schema"] == records.SCHEMA
-    assert first["versions"]["python"].startswith(f"{sys.version_info[0]}.")
-    assert records.resources_of(trial) == resources
-    assert [records.checkpoint_of(record) for record in saves] == [checkpoint] * 2
-    assert records.checkpoint_of(records.result("a", 1, 1, {}, Decision(STOP))) is None
-    assert records.ending_of(status) == Ending.of(EndKind.SCHEDULER, scheduler="ASHA")
-    assert end == {"type": "close", "reason": "finished", "at": 5.0, "ending": "finished"}
 
 
 @pytest.mark.parametrize("kind", EndKind)

@@ -25,7 +25,7 @@ from kit import (
     run_path,
 )
 
-from minitune import TuneError, grid_search, report
+from minitune import TuneError, grid_search, report, with_resources
 from minitune.error import JournalCorruptError
 from minitune.experiment.decision import Decision
 from minitune.record import records
@@ -223,7 +223,8 @@ def test_a_reader_sees_what_a_second_driver_knows_if_it(how):
 
 def test_a_reader_that_skips_the_results_of_a_long_trial_knows_as_much_of_it():
     spy = Spy()
-    fit(report_n(40, loss=0.5), {"x": grid_search([1, 2])}, callbacks=[Reader(), spy], max_concurrent_trials=1)
+    trainable = with_resources(report_n(40, loss=0.5), {"cpu": 0.5})
+    fit(trainable, {"x": grid_search([1, 2])}, callbacks=[Reader(), spy], max_concurrent_trials=1)
     check_views(spy.trials)
 
 
