@@ -6,18 +6,15 @@ import sys
 import threading
 import warnings
 from functools import partial
-from pathlib import Path
 from selectors import DefaultSelector
 
 import pytest
-from actor_driver import PYTHONPATH, Driver, Group, however_it_started
+from actor_driver import Driver, Group, however_it_started
 from actor_samples import Brittle, NeedsTwo
 from kit import BOUND_S, Injured
 
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited
-
-SCRIPTS = Path(__file__).with_name("scripts")
 
 
 @however_it_started
@@ -183,13 +180,3 @@ def _arm_raising_timer(kind):
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-
-
-@pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)  # for the other one see `runs`
-def test_a_script_without_a_main_guard_runs_once_and_its_classes_load(script, start_method):
-    """A script without a main guard works, is run once, and its classes can be pickled by reference in the worker."""
-    done = script.run_command([sys.executable, str(script.write(_SCRIPT))], PYTHONPATH=PYTHONPATH)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nsame class True 3\n", "")
-
-
-_SCRIPT = SCRIPTS / "no_main_guard.py"

@@ -124,14 +124,16 @@ def _make_dirty():
 @however_it_started
 @pytest.mark.parametrize("left", ["family", "thread", "daemon process"])
 def test_a_worker_with_something_left_is_not_kept(driver, tmp_path, left):
+    pids = []
     if left == "family":
         driver.start("a", partial(Family, str(tmp_path / "pids")))
-        read_pids(tmp_path / "pids", driver.call("a", "start_all"))
+        pids = read_pids(tmp_path / "pids", driver.call("a", "start_all"))
     else:
         driver.start("a")
         driver.call("a", "call", _leave_thread if left == "thread" else _leave_daemon)
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.ended("a").cause == "stopped"
+    assert all(map(is_gone, pids))
 
 
 def _leave_thread():

@@ -278,17 +278,6 @@ def test_workers_do_not_die_with_the_thread_that_started_them(start_method):
 _PLAIN = SCRIPTS / "flags_of_workers.py"
 
 
-def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(start_method, script, tmp_path):
-    """The script is elsewhere, so only a worker that looks into the working directory can find the files."""
-    hostile = tmp_path / "hostile"
-    hostile.mkdir()
-    for name in ("signal", "random", "socket", "select", "cloudpickle", "minitune"):
-        (hostile / f"{name}.py").write_text("raise RuntimeError('hostile')\n")
-    command = [sys.executable, "-O", "-X", "dev", "-W", "error", "-s", str(script.write(_PLAIN))]
-    done = script.run_command(command, cwd=hostile, PYTHONPATH=PYTHONPATH, HOME=None)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
-
-
 def test_actors_work_on_a_system_without_process_descriptors(script, tmp_path):
     """No process descriptors, no anonymous files, no `waitid`, in the driver and in the workers, as on macOS."""
     (tmp_path / "site").mkdir()

@@ -174,40 +174,28 @@ def test_visible_devices_are_read_as_cuda_does(monkeypatch, text, ids):
     assert visible_devices() is None
 
 
-def test_the_variable_spares_the_command(make_host, nvidia_smi):
-    calls = nvidia_smi(listing(TWO_CARDS))
-    make_host({"CUDA_VISIBLE_DEVICES": "5"}, device_files="nvidia0")
-    assert detect_gpus() == ("5",)
-    make_host({"CUDA_VISIBLE_DEVICES": ""}, device_files="nvidia0")
-    assert detect_gpus() == ()
-    assert calls() == 0
-
-
-def test_the_command_runs_only_where_there_may_be_a_gpu(make_host, nvidia_smi):
-    calls = nvidia_smi(listing(TWO_CARDS))
-    make_host()
-    assert detect_gpus() == ()
-    assert "GPU" not in machine_resources().totals
-    assert calls() == 0
-    make_host(device_files="dxg")
-    assert detect_gpus() == ("0", "1")
-    assert calls() == 1
-
-
-def test_device_files_start_the_command(make_host, nvidia_smi):
-    calls = nvidia_smi(listing(TWO_CARDS))
-    make_host(device_files="nvidiactl nvidia0 nvidia1")
+@pytest.mark.parametrize(
+    ("visible", "device_files", "cards", "ids", "calls"),
+    [
+        ("5", "nvidia0", TWO_CARDS, ("5",), 0),
+        ("", "nvidia0", TWO_CARDS, (), 0),
+        (None, "", TWO_CARDS, (), 0),
+        (None, "dxg", TWO_CARDS, ("0", "1"), 1),
+        (None, "nvidiactl nvidia0 nvidia1", TWO_CARDS, ("0", "1"), 1),
+        (None, "nvidia0", SPLIT_CARD, ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1"), 1),
+    ],
+)
+def test_the_command_runs_once_where_there_may_be_a_gpu_and_no_variable_spares_it(
+    make_host, nvidia_smi, visible, device_files, cards, ids, calls
+):
+    """Cards do not come and go. The slices of a card are devices."""
+    count = nvidia_smi(listing(cards))
+    make_host({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}, device_files=device_files)
     for _ in range(2):
         machine = machine_resources()
-        assert machine.gpu_ids == ("0", "1")
-        assert machine.totals["GPU"] == 2
-    assert calls() == 1, "cards do not come and go"
-
-
-def test_slices_of_a_card_are_devices(make_host, nvidia_smi):
-    nvidia_smi(listing(SPLIT_CARD))
-    make_host(device_files="nvidia0")
-    assert detect_gpus() == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
+        assert machine.gpu_ids == detect_gpus() == ids
+        assert machine.totals.get("GPU", 0) == len(ids)
+    assert count() == calls
 
 
 @pytest.mark.parametrize(
@@ -252,18 +240,10 @@ def test_arguments_win_over_the_environment_and_that_over_detection(make_host):
 
 def test_given_gpus_are_the_first_visible_ones(make_host, nvidia_smi):
     nvidia_smi(listing(SPLIT_CARD))
-    make_host({"CUDA_VISIBLE_DEVICES": "2,3"})
-    assert machine_resources(num_gpus=1).gpu_ids == ("2",)
-    make_host(device_files="nvidia0")
-    assert machine_resources(num_gpus=2).gpu_ids == (
-        "MIG-c7384736-a75d",
-        "MIG-a28ad590-3fda",
-    )
-    make_host(device_files="nvidia0")
-    all_of_them = machine_resources(num_gpus=3).gpu_ids
-    assert all_of_them == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
     make_host({"CUDA_VISIBLE_DEVICES": "5,3"})
-    assert machine_resources(num_gpus=2).gpu_ids == ("5", "3")
+    assert [machine_resources(num_gpus=number).gpu_ids for number in (1, 2)] == [("5",), ("5", "3")]
+    make_host(device_files="nvidia0")
+    assert machine_resources(num_gpus=2).gpu_ids == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda")
 
 
 def test_more_gpus_than_were_found_are_believed_with_a_warning(make_host, nvidia_smi, caplog):

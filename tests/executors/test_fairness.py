@@ -47,12 +47,30 @@ def test_request_overtaken_sixteen_times_goes_next():
     assert book.can_acquire(SMALL, "another")
 
 
-def test_a_forgotten_waiter_is_owed_nothing():
+def become_infeasible(book):
+    book.write_off("next15")
+    assert book.owed() is None
+    book.release("next14")
+    with pytest.raises(TuneError):
+        book.can_acquire(BIG, "big")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda book: book.forget("big"),
+        lambda book: book.can_acquire(Resources.of({"cpu": 3}), "big"),
+        become_infeasible,
+    ],
+    ids=["it is forgotten", "it asks for something else", "it can never be met"],
+)
+def test_a_request_that_does_not_wait_any_more_is_owed_nothing(end):
     book = busy_ledger()
     book.can_acquire(BIG, "big")
-    overtake(book, 100)
-    book.forget("big")
+    assert overtake(book, 100) == 16
     book.forget("never heard of")
+    assert book.owed() == "big"
+    end(book)
     assert book.owed() is None
     assert book.can_acquire(SMALL, "another")
 
@@ -96,15 +114,6 @@ def test_an_actor_that_could_start_but_does_not_is_owed_nothing():
     assert overtake(book, 40) == 40
 
 
-def test_a_waiter_that_changes_its_request_begins_to_wait_again():
-    book = busy_ledger()
-    book.can_acquire(BIG, "big")
-    assert overtake(book, 100) == 16
-    book.can_acquire(Resources.of({"cpu": 3}), "big")
-    assert book.owed() is None
-    assert book.can_acquire(SMALL, "another")
-
-
 def test_equal_requests_do_not_overtake_each_other():
     book = busy_ledger()
     for index in range(100):
@@ -131,15 +140,3 @@ def test_the_first_of_several_owed_goes_first():
     assert book.owed() is None, "it is counted from now on"
     book.release("big")
     assert book.can_acquire(Resources.of({"cpu": 3}), "three")
-
-
-def test_a_request_that_became_infeasible_is_not_owed():
-    book = busy_ledger()
-    book.can_acquire(BIG, "big")
-    overtake(book, 100)
-    book.write_off("next15")
-    assert book.owed() is None
-    book.release("next14")
-    assert book.can_acquire(SMALL, "another")
-    with pytest.raises(TuneError):
-        book.can_acquire(BIG, "big")

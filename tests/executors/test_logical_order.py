@@ -35,6 +35,14 @@ class Ordered:
     def start(self, name, request=ONE_CPU):
         self.executor.start(ActorSpec(f"{name}#1", Worker, request))
 
+    def train_two(self):
+        """Start a and b, and let each take a step."""
+        for name in "ab":
+            self.start(name)
+        assert [self.next() for _ in "ab"] == [("a", Started), ("b", Started)]
+        for name in "ab":
+            self.executor.call(f"{name}#1", "train")
+
     def next(self):
         """The actor of the next event, and its value or its type."""
         while not (events := self.executor.wait(None)):
@@ -67,12 +75,7 @@ def test_a_step_takes_a_unit_of_time_and_other_calls_none(ordered):
 
 
 def test_an_exit_is_due_at_its_stop_and_frees_resources_when_it_is_taken(ordered):
-    for name in "ab":
-        ordered.start(name)
-    for _ in "ab":
-        ordered.next()
-    ordered.executor.call("a#1", "train")
-    ordered.executor.call("b#1", "train")
+    ordered.train_two()
     ordered.executor.stop("b#1", 1.0)
     ordered.executor.stop("never there", 1.0)
     assert ordered.executor.resources()[1] == {"CPU": 1.0}
@@ -84,23 +87,13 @@ def test_an_exit_is_due_at_its_stop_and_frees_resources_when_it_is_taken(ordered
 
 
 def test_an_exit_because_of_a_limit_is_due_when_the_answer_was(ordered):
-    for name in "ab":
-        ordered.start(name)
-    for _ in "ab":
-        ordered.next()
-    ordered.executor.call("a#1", "train")
-    ordered.executor.call("b#1", "train")
+    ordered.train_two()
     ordered.executor.stop("b#1", 1.0, dump=True)
     assert [ordered.next() for _ in "ab"] == [("a", "trained"), ("b", Exited)]
 
 
 def test_an_answer_that_waits_for_its_turn_is_known(ordered):
-    for name in "ab":
-        ordered.start(name)
-    for _ in "ab":
-        ordered.next()
-    ordered.executor.call("a#1", "train")
-    ordered.executor.call("b#1", "train")
+    ordered.train_two()
     ordered.inner._work.rotate(1)  # b answers first
     assert not ordered.executor.is_late("b#1")
     assert ordered.next() == ("a", "trained")

@@ -25,11 +25,6 @@ def test_exactly_as_many_trials_run_at_once_as_the_totals_allow(script, size, as
     assert stdout.split() == [str(size), str(2 * size)], stderr
 
 
-def test_resources_are_free_again_for_a_trial_that_needs_all(script):
-    stdout = script.run(SCRIPTS / "needs_all.py", MINITUNE_NUM_CPUS="32")
-    assert stdout.splitlines()[-1] == "[None, None, 2, 32]"
-
-
 # -- devices and threads -----------------------------------------------------------------------------------------------
 
 GPUS = SCRIPTS / "devices_of_trials.py"

@@ -183,17 +183,3 @@ def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
     size = path.stat().st_size
     path.unlink()
     assert size == 200_000_000
-
-
-# -- what a trial has started ------------------------------------------------------------------------------------------
-
-FAMILY = SCRIPTS / "families.py"
-
-
-def test_next_trial_starts_after_all_processes_of_the_last_one_are_dead(script):
-    """However the last one ended. They are looked for while the run goes on: at its end everything is gone."""
-    stdout = script.run(FAMILY, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1")
-    returned, *later = json.loads(stdout)
-    assert returned == [0, [], True]
-    assert [[count, alive] for count, alive, _ in later] == [[7, []]] * 5
-    assert [went_well for _, _, went_well in later] == [False, False, False, True, True]

@@ -155,13 +155,6 @@ def test_cleaning_up_that_raises_or_hangs_changes_no_status():
 # -- trials that start more --------------------------------------------------------------------------------------------
 
 
-def test_pools_and_runs_work_inside_a_trial(script):
-    stdout = script.run(SCRIPTS / "pools_in_trials.py")
-    squares = [[0, 1, 4, 9], "None"]
-    assert json.loads(stdout) == [squares, squares, [[3, 2, 1, 0], "None"], squares]
-    assert (script.storage / "inner" / "journal").exists()
-
-
 def test_a_run_inside_a_trial_dies_with_the_trial(tmp_path):
     def inner(config):
         (tmp_path / "pid").write_text(str(os.getpid()))
@@ -190,7 +183,7 @@ def place(script):
     """A working directory with modules that hide some of Python's own, and one that the trial needs."""
     directory = script.directory / "here"
     directory.mkdir()
-    for name in ("signal", "random", "socket", "json"):
+    for name in ("signal", "random", "socket", "select", "json", "cloudpickle", "minitune"):
         (directory / f"{name}.py").write_text("raise RuntimeError('this is not the module that you look for')\n")
     library = script.directory / "lib"
     library.mkdir()
@@ -209,13 +202,14 @@ def run_in(script, directory, *flags, source=PLACE, **environment):
     return stdout
 
 
-def test_a_working_directory_full_of_traps_hides_no_module(script):
+@pytest.mark.parametrize("method", ["zygote", "interpreter"])
+def test_a_working_directory_full_of_traps_hides_no_module(script, method):
     """And a long path of temporary files, no home, and flags of the interpreter."""
     temporary = script.directory / ("long" * 30)
     temporary.mkdir()
-    environment = {"PYTHONSAFEPATH": "1", "TMPDIR": str(temporary), "HOME": ""}
-    stdout = run_in(script, place(script), "-O", "-W", "error", **environment)
-    assert stdout == "[[1, 7, True], [2, 7, True]] [1, ['error']]\n"
+    environment = {"PYTHONSAFEPATH": "1", "TMPDIR": str(temporary), "HOME": "", "MINITUNE_START_METHOD": method}
+    stdout = run_in(script, place(script), "-O", "-X", "dev", "-W", "error", **environment)
+    assert stdout == "[[1, 7, True], [2, 7, True]] [1, ['default', 'error']]\n"
 
 
 def test_a_driver_runs_trials_though_its_working_directory_is_gone(script):

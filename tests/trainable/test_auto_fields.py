@@ -45,28 +45,27 @@ def test_the_users_own_values_win_where_they_may(driver):
     assert metrics["pid"] == os.getpid()
 
 
-def test_increments_are_summed_up(driver):
-    def fn(config):
-        report({"timesteps_this_iter": 5})
-        report({"timesteps_this_iter": 6})
-        report({})
-
-    actor = driver.start(fn)
-    actor.restore(str(driver.directory), {"timesteps_total": 100, "training_iteration": 4, "time_total_s": 9.0})
-    seen = [pull(actor).metrics for _ in range(3)]
-    assert [one["timesteps_total"] for one in seen] == [105, 111, 111]
-    assert [one["timesteps_since_restore"] for one in seen] == [5, 11, 11]
-
-
-def test_totals_of_the_users_own_are_not_summed_up(driver):
-    def fn(config):
-        report({"timesteps_total": 50})
-        report({"timesteps_total": 60, "timesteps_this_iter": 4})
-        report({})
-
-    seen = [pull(actor).metrics for actor in [driver.start(fn)] * 3]
-    assert [one.get("timesteps_total") for one in seen] == [50, 60, 4]
-    assert [one.get("timesteps_since_restore") for one in seen] == [None, 4, 4]
+@pytest.mark.parametrize(
+    ("restored", "reports", "totals", "since_restore"),
+    [
+        (100, [{"timesteps_this_iter": 5}, {"timesteps_this_iter": 6}, {}], [105, 111, 111], [5, 11, 11]),
+        (
+            None,
+            [{"timesteps_total": 50}, {"timesteps_total": 60, "timesteps_this_iter": 4}, {}],
+            [50, 60, 4],
+            [None, 4, 4],
+        ),
+    ],
+)
+def test_increments_are_summed_up_and_totals_of_the_users_own_are_not(driver, restored, reports, totals, since_restore):
+    actor = driver.start(lambda config: (metrics for metrics in reports))
+    if restored is not None:
+        actor.restore(
+            str(driver.directory), {"timesteps_total": restored, "training_iteration": 4, "time_total_s": 9.0}
+        )
+    seen = [pull(actor).metrics for _ in reports]
+    assert [one.get("timesteps_total") for one in seen] == totals
+    assert [one.get("timesteps_since_restore") for one in seen] == since_restore
 
 
 def test_counters_go_on_from_the_checkpoints_metrics(driver):

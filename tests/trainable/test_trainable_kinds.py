@@ -51,8 +51,9 @@ def test_a_cell_of_a_notebook_runs_inside_a_running_event_loop(script):
     assert stdout == "[10, 20]\n"
 
 
-def test_the_main_module_is_not_run_again_and_signals_and_asyncio_work(script):
-    stdout = script.run(SCRIPTS / "no_guard.py")
+@pytest.mark.parametrize("method", [None, "interpreter"])
+def test_the_main_module_is_not_run_again_and_signals_and_asyncio_work(script, method):
+    stdout = script.run(SCRIPTS / "no_guard.py", MINITUNE_START_METHOD=method)
     assert stdout == "main runs\n42\n"
 
 

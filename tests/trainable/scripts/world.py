@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures
 import dataclasses
 import functools
 import multiprocessing
@@ -49,9 +50,13 @@ def square(x):
     return x * x
 
 
-def uses_a_pool():
+def uses_pools():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.map(square, [3])
+        squares = pool.map(square, [3])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        squares += pool.map(square, [4])
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        return squares + list(pool.map(square, [5]))
 
 
 def hints():
@@ -64,7 +69,7 @@ CASES = {
     "cache of a static method": lambda: Data.load(2) == 3,
     "NewType": lambda: Rows(3) == 3 and Rows.__supertype__ is int,
     "hints": hints,
-    "spawn": lambda: uses_a_pool() == [9],
+    "pools": lambda: uses_pools() == [9, 16, 25],
     "arguments": lambda: sys.argv[1:] == ["--epochs", "7"],
     "arguments at an import": lambda: settings_of_script.epochs == 7,
     "the script's file": lambda: os.path.samefile(sys.modules["__main__"].__file__, __file__),
