@@ -782,6 +782,26 @@ class Listed(Searcher):
         return self.suggestions.pop(0) if self.suggestions else Searcher.FINISHED
 
 
+def play(searcher: Searcher, function: Callable[[Any], Any], count: int, first: int = 0) -> list[tuple[Any, Any]]:
+    """Try so many configurations, one after the other; where the function returns None, the trial fails."""
+    played = []
+    for number in range(first, first + count):
+        config = searcher.suggest(str(number))
+        assert isinstance(config, dict)
+        value = function(config)
+        searcher.on_trial_complete(str(number), {"loss": value}, error=value is None)
+        played.append((config, value))
+    return played
+
+
+def best(played: list[tuple[Any, Any]]) -> float:
+    return float(min(value for _, value in played if value is not None))
+
+
+def bowl(config: dict[str, float]) -> float:
+    return float(sum((value - 0.3) ** 2 for value in config.values()))
+
+
 def basic(space: dict[str, Any], num_samples: int = 1, seed: int = 7, **kwargs: Any) -> BasicVariantGenerator:
     """A BasicVariantGenerator over one experiment."""
     generator = BasicVariantGenerator(**kwargs)

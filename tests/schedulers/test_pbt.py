@@ -475,20 +475,26 @@ def replayed(path, iterations, config=None):
     return trial, changes
 
 
-def test_a_replay_follows_the_chain_of_donors(tmp_path):
-    policy = write_policy(
-        tmp_path,
-        ["7", "8", 1, 1, {"lr": 0}, {"lr": 0}],  # not in the chain: the donor of the next line is another trial
-        ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}],
-        ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}],
-    )
-    trial, changes = replayed(policy, range(1, 15))
-    assert changes == [(0, {"lr": 1}), (4, {"lr": 2}), (10, {"lr": 3})]
+FIRST, THEN = ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "iterations", "expected"),
+    [
+        # the first is not in the chain: the donor of the next line is another trial
+        ([["7", "8", 1, 1, {"lr": 0}, {"lr": 0}], FIRST, THEN], range(1, 15), [(4, 2), (10, 3)]),
+        ([FIRST, THEN], [1, 3, 12, 13], [(12, 3)]),  # of several that were passed at once the last counts
+        ([["1", "0", 5, 5, {"lr": 1}, {"lr": 2}], ["1", "1", 10, 5, {"lr": 2}, {"lr": 3}]], range(1, 8), [(5, 3)]),
+    ],
+)
+def test_a_replay_follows_the_chain_of_donors(tmp_path, lines, iterations, expected):
+    trial, changes = replayed(write_policy(tmp_path, *lines), iterations)
+    assert changes == [(0, {"lr": 1}), *((at, {"lr": rate}) for at, rate in expected)]
     assert trial.experiment_tag == "replay_pbt_policy_x.txt@perturbed[lr=3]"
 
 
 def test_a_replay_with_a_saved_state_goes_on_with_its_trial_alone(tmp_path):
-    policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}])
+    policy = write_policy(tmp_path, FIRST, THEN)
     first, again = PopulationBasedTrainingReplay(policy), PopulationBasedTrainingReplay(policy)
     context = FakeContext([make_trial(0), make_trial(1)])
     first.on_trial_add(context, context.trials[0])
@@ -501,30 +507,16 @@ def test_a_replay_with_a_saved_state_goes_on_with_its_trial_alone(tmp_path):
     assert again.debug_string() == "PopulationBasedTraining replay: Step 10, perturb 2"
 
 
-def test_of_several_changes_that_were_passed_at_once_the_last_counts(tmp_path):
-    policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}])
-    _, changes = replayed(policy, [1, 3, 12, 13])
-    assert changes == [(0, {"lr": 1}), (12, {"lr": 3})]
-
-
-def test_of_changes_at_one_iteration_the_last_line_counts(tmp_path):
-    policy = write_policy(tmp_path, ["1", "0", 5, 5, {"lr": 1}, {"lr": 2}], ["1", "1", 10, 5, {"lr": 2}, {"lr": 3}])
-    _, changes = replayed(policy, range(1, 8))
-    assert changes == [(0, {"lr": 1}), (5, {"lr": 3})]
-
-
 def test_invalid_replay_is_refused(tmp_path, caplog):
     with pytest.raises(ValueError, match=r"policy_file must be a file that .* has written"):
         PopulationBasedTrainingReplay(tmp_path / "nothing.txt")
-    with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
-        PopulationBasedTrainingReplay(write_policy(tmp_path, ["1", "2"]))
-    for old, new in (({"lr": 1}, 2), (1, {"lr": 2})):
+    for line in (["1", "2"], ["2", "3", 4, 4, {"lr": 1}, 2], ["2", "3", 4, 4, 1, {"lr": 2}]):
         with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
-            PopulationBasedTrainingReplay(write_policy(tmp_path, ["2", "3", 4, 4, old, new]))
+            PopulationBasedTrainingReplay(write_policy(tmp_path, line))
     (tmp_path / "broken.txt").write_text("{")
     with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
         PopulationBasedTrainingReplay(str(tmp_path / "broken.txt"))
-    policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}])
+    policy = write_policy(tmp_path, FIRST)
     scheduler = PopulationBasedTrainingReplay(policy)
     context = FakeContext([make_trial(0, config={"lr": 5}), make_trial(1)])
     scheduler.on_trial_add(context, context.trials[0])

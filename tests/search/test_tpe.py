@@ -6,7 +6,7 @@ import random
 import statistics
 
 import pytest
-from kit import fit
+from kit import best, bowl, fit, play
 
 from minitune import TuneConfig, report
 from minitune.result import flatten
@@ -22,25 +22,6 @@ def search(searched, **kwargs):
     return TPESearch(searched, **{"metric": "loss", "mode": "min", "seed": 1, **kwargs})
 
 
-def play(searcher, function, count, first=0):
-    """Try so many configurations, one after the other."""
-    played = []
-    for number in range(first, first + count):
-        config = searcher.suggest(f"t{number}")
-        value = function(config)
-        searcher.on_trial_complete(f"t{number}", {"loss": value})
-        played.append((config, value))
-    return played
-
-
-def best(played):
-    return float(min(value for _, value in played))
-
-
-def sphere(config):
-    return float(sum((value - 0.3) ** 2 for value in config.values()))
-
-
 SQUARE = {"x": domains.uniform(0, 1), "y": domains.uniform(0, 1), "z": domains.uniform(0, 1)}
 
 
@@ -50,9 +31,9 @@ SQUARE = {"x": domains.uniform(0, 1), "y": domains.uniform(0, 1), "z": domains.u
 def test_tpe_is_far_better_than_chance():
     found, by_chance = [], []
     for seed in range(5):
-        found.append(best(play(search(SQUARE, seed=seed), sphere, 60)))
+        found.append(best(play(search(SQUARE, seed=seed), bowl, 60)))
         rng = random.Random(seed)
-        by_chance.append(min(sphere({name: rng.random() for name in SQUARE}) for _ in range(60)))
+        by_chance.append(min(bowl({name: rng.random() for name in SQUARE}) for _ in range(60)))
 
     assert statistics.median(found) < statistics.median(by_chance) / 5
 
@@ -283,7 +264,7 @@ def test_running_trials_keep_others_away():
 
 @pytest.mark.parametrize("bad", [math.nan, None, "text", math.inf])
 def test_a_bad_value_counts_as_the_worst(bad):
-    played = play(search(SQUARE), lambda config: bad if config["x"] > 0.5 else sphere(config), 60)
+    played = play(search(SQUARE), lambda config: bad if config["x"] > 0.5 else bowl(config), 60)
 
     assert sum(config["x"] > 0.5 for config, _ in played[-20:]) <= 8
     assert min(value for _, value in played if isinstance(value, float) and math.isfinite(value)) < 0.03
@@ -294,7 +275,7 @@ def test_a_trial_that_ends_without_a_result_counts_with_its_last_one():
     for number in range(30):
         for searcher in (told, silent):
             config = searcher.suggest(f"t{number}")
-            result = {"loss": sphere(config), "training_iteration": 3}
+            result = {"loss": bowl(config), "training_iteration": 3}
             searcher.on_trial_result(f"t{number}", {"loss": 9.0, "training_iteration": 1})
             if searcher is silent:
                 searcher.on_trial_result(f"t{number}", result)
@@ -311,7 +292,7 @@ def test_a_trial_whose_name_is_used_again_counts_with_its_last_value():
     for number in range(30):
         for searcher, name in ((renamed, f"t{number}"), (again, "again")):
             config = searcher.suggest(name)
-            searcher.on_trial_result(name, {"loss": sphere(config), "training_iteration": 1})
+            searcher.on_trial_result(name, {"loss": bowl(config), "training_iteration": 1})
             if searcher is renamed:
                 searcher.on_trial_complete(name)
 
@@ -351,8 +332,8 @@ def test_evaluated_points_are_learned_from_before_the_space_is_known_too():
     configs = [{name: rng.random() for name in SQUARE} for _ in range(60)]
     early, late = TPESearch(metric="loss", mode="min", seed=1), search(SQUARE)
     for config in configs:
-        early.add_evaluated_point(config, sphere(config))
-        late.add_evaluated_point(config, sphere(config))
+        early.add_evaluated_point(config, bowl(config))
+        late.add_evaluated_point(config, bowl(config))
     late.add_evaluated_point({"x": 7.0, "y": 0.1}, 0.0)
     early.add_evaluated_point({"x": 7.0, "y": 0.1}, 0.0)
     early.add_evaluated_point({"x": 0.3}, 0.5, error=True)
@@ -362,12 +343,12 @@ def test_evaluated_points_are_learned_from_before_the_space_is_known_too():
     suggested = [searcher.suggest("t") for searcher in (early, late)]
 
     assert suggested[0] == suggested[1]
-    assert sphere(suggested[0]) < 0.15
+    assert bowl(suggested[0]) < 0.15
 
 
 def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path):
     searcher = search(SQUARE)
-    play(searcher, sphere, 20)
+    play(searcher, bowl, 20)
     searcher.save(str(tmp_path / "state"))
     restored = TPESearch(metric="loss", mode="min")
     restored.restore(str(tmp_path / "state"))
@@ -421,7 +402,7 @@ def test_a_trial_that_lacks_one_of_several_values_is_worst():
     searcher = search(SQUARE, metric=["a", "b"], mode=["min", "min"])
     for number in range(30):
         config = searcher.suggest(f"t{number}")
-        searcher.on_trial_complete(f"t{number}", {"a": sphere(config)} | ({"b": 1.0} if number % 2 else {}))
+        searcher.on_trial_complete(f"t{number}", {"a": bowl(config)} | ({"b": 1.0} if number % 2 else {}))
 
     assert fits(SQUARE, searcher.suggest("next"))
 
@@ -456,7 +437,7 @@ def test_trials_of_different_lengths_compare_by_the_policy(early_stop, is_deep):
 
 
 def curve(config):
-    return [({"loss": sphere(config) + 1 / epoch}, 1.0) for epoch in range(1, 28)]
+    return [({"loss": bowl(config) + 1 / epoch}, 1.0) for epoch in range(1, 28)]
 
 
 @pytest.mark.parametrize("scheduler", [ASHAScheduler, HyperBandForBOHB])
@@ -523,7 +504,7 @@ def test_the_comparison_of_trials_follows_from_the_scheduler(stops_early, policy
 def next_after(first, *events, **options):
     """What is suggested after twelve trials and a last one, to which these events happen; `first` is its first loss."""
     searcher = search(SQUARE, **options)
-    play(searcher, sphere, 12)
+    play(searcher, bowl, 12)
     searcher.suggest("last")
     searcher.on_trial_result("last", {"loss": first, "training_iteration": 1})
     for name, *arguments in events:
@@ -566,7 +547,7 @@ def by_rungs(tell, **options):
     rng = random.Random(0)
     for number in range(30):
         config = {name: rng.random() for name in SQUARE}
-        tell(searcher, str(number), config, [sphere(config) + 1 / step for step in (1, 2, 3)[: 1 + number % 3]])
+        tell(searcher, str(number), config, [bowl(config) + 1 / step for step in (1, 2, 3)[: 1 + number % 3]])
     return searcher.suggest("next")
 
 

@@ -85,20 +85,19 @@ def test_points_to_evaluate_come_before_points_of_earlier_runs():
     assert third != best
 
 
-def test_an_earlier_run_without_a_finite_value_at_a_trial_has_this_trial_last():
-    space = {"x": tune.uniform(0, 1)}
-    tried = [({"x": 0.3}, {"loss": math.nan}), ({"x": 0.4}, {"loss": -math.inf}), ({"x": 0.6}, {"loss": 5.0})]
-    search = TPESearch(space, seed=0, **GOAL)
-    search.learn_from([EarlierRun("r", tried)])
-    assert search.suggest("a") == pytest.approx({"x": 0.6})
-
-
-def test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside():
-    space = {"x": tune.uniform(0, 0.9), "y": tune.uniform(0, 1)}
-    search = TPESearch(space, seed=0, **GOAL)
-    tried = [({"x": 0.95, "y": 0.1}, {"loss": 0.0}), ({"x": 0.5, "y": 0.3}, {"loss": 1.0})]
-    search.learn_from([EarlierRun("r", tried)])
-    assert search.suggest("a") == pytest.approx(tried[1][0])
+@pytest.mark.parametrize(
+    ("mode", "tried", "first"),
+    [
+        ("max", [(0.1, 1.0), (0.85, 2.0), (0.5, None)], 0.85),
+        ("min", [(0.3, math.nan), (0.4, -math.inf), (0.6, 5.0)], 0.6),  # what is not finite comes last
+        ("min", [(0.95, 0.0), (0.5, 1.0)], 0.5),  # one lies outside
+    ],
+)
+def test_the_first_trial_is_the_best_possible_one_of_an_earlier_run(mode, tried, first):
+    search = TPESearch({"x": tune.uniform(0, 0.9)}, metric="loss", mode=mode, seed=0)
+    run = [({"x": x}, None if value is None else {"loss": value}) for x, value in tried]
+    search.learn_from([EarlierRun("r", run)])
+    assert search.suggest("a") == pytest.approx({"x": first})
 
 
 def test_a_saved_search_does_not_repeat_the_first_point_of_its_warm_start():
@@ -108,13 +107,6 @@ def test_a_saved_search_does_not_repeat_the_first_point_of_its_warm_start():
     whole.suggest("a")
     later.set_state(whole.get_state())
     assert [later.suggest(name) for name in "bcd"] == [whole.suggest(name) for name in "bcd"]
-
-
-def test_max_means_the_largest():
-    run = EarlierRun("r", [({"x": 0.1}, {"gain": 1.0}), ({"x": 0.9}, {"gain": 2.0}), ({"x": 0.5}, None)])
-    searcher = TPESearch({"x": tune.uniform(0, 1)}, metric="gain", mode="max", seed=0)
-    searcher.learn_from([run])
-    assert searcher.suggest("a") == pytest.approx({"x": 0.9})
 
 
 def test_a_search_learns_from_a_space_that_shares_some_parameters():

@@ -7,7 +7,7 @@ import statistics
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import best, bowl, fit, play
 
 from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler
@@ -47,25 +47,6 @@ CONDITIONAL = {
 
 def search(space, kind=AutoSearch, **settings):
     return kind(space, **{"metric": "loss", "mode": "min", "seed": 1, **settings})
-
-
-def play(searcher, function, count, first=0):
-    played = []
-    for number in range(first, first + count):
-        config = searcher.suggest(str(number))
-        assert isinstance(config, dict)
-        value = function(config)
-        searcher.on_trial_complete(str(number), {"loss": value}, error=value is None)
-        played.append((config, value))
-    return played
-
-
-def best(played):
-    return float(min(value for _, value in played if value is not None))
-
-
-def bowl(config):
-    return float(sum((value - 0.3) ** 2 for value in config.values()))
 
 
 def mixed(config):

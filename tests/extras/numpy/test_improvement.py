@@ -54,3 +54,24 @@ def test_a_lucky_value_is_neither_the_bar_nor_the_centre():
     assert points[17] not in one._best
     assert abs(one._best[0].coordinates[0] - 0.25) < 0.15
     assert one._least > min(one._values) + 0.3
+
+
+def test_the_chance_of_success_is_estimated_from_the_five_nearest_trials():
+    succeeded = [Point((place, 0.5), 0) for place in (0.1, 0.12, 0.5)]
+    failed = [Point((place, 0.5), 0) for place in (0.14, 0.16, 0.9, 0.92, 0.94, 0.96, 0.98)]
+    one = process(succeeded, [1.0, 2.0, 3.0], failed=failed)
+    share = 3 / 10  # of successes, which counts as one more trial
+    for place, successes in ((0.1, 3), (0.7, 1), (1.0, 0)):
+        assert math.exp(one._log_success(Point((place, 0.5), 0))) == pytest.approx((successes + share) / 6)
+    assert process(succeeded, [1.0, 2.0, 3.0])._log_success(failed[0]) == 0.0
+
+
+@pytest.mark.parametrize(("count", "share"), [(4, 0.5), (20, 0.2), (50, 0.08)])
+def test_a_step_moves_some_of_the_coordinates(count, share):
+    centre = Point((0.5,) * count, 0)
+    made = Improvement(KernelSpace([Axis(uniform(0, 1))] * count, []), [centre], [0.0], (), (), (), random.Random(0))
+    moved = 0
+    for _ in range(200):
+        point = made._near(centre, 0.01, [(0.0, 1.0)] * count)
+        moved += sum(place != 0.5 for place in point.coordinates)
+    assert moved / 200 / count == pytest.approx(share, rel=0.2)
