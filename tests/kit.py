@@ -210,10 +210,8 @@ def live_reports(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, An
 
 def statuses_of(number: int) -> list[str]:
     """The statuses of a trial on record after it began to run, each with its cause."""
-    trial_id = next(
-        record["trial"] for record in journal_of() if (record["type"], record.get("number")) == ("trial", number)
-    )
-    changes = [record for record in journal_of() if record["type"] == "status" and record["trial"] == trial_id]
+    trials = [record["trial"] for record in journal_of() if record["type"] == "trial"]
+    changes = [record for record in journal_of() if record["type"] == "status" and record["trial"] == trials[number]]
     return [f"{record['status']} {record['cause']}" for record in changes if record["status"] != "RUNNING"]
 
 

@@ -7,7 +7,6 @@ import pytest
 from kit import (
     EndAfter,
     Learner,
-    Spy,
     counting,
     cut,
     deciding,
@@ -293,9 +292,8 @@ def test_a_run_that_a_stopper_ends_confirms_nothing():
     assert repeated(resume(drawing(LUCKY))) == []
 
 
-def test_callbacks_hear_of_repeats_and_of_their_number():
-    spy = Spy()
-    fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, callbacks=[spy])
+def test_the_number_of_trials_counts_repeats():
+    fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3)
     assert journal_of()[0]["total_samples"] == 13
     fit(drawing(LUCKY), {"x": grid_search([0, 1])}, **GOAL, confirm=3, name="two")
     assert journal_of("two")[0]["total_samples"] == 8

@@ -12,7 +12,7 @@ from minitune import (
     report,
     uniform,
 )
-from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler, MedianStoppingRule
+from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
 from minitune.simulation import simulate
 from minitune.stopper import MaximumIterationStopper
 
@@ -182,18 +182,6 @@ def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place():
 
 
 # -- time --------------------------------------------------------------------------------------------------------
-
-
-def test_trials_without_end_under_a_time_budget():
-    def curve(config):
-        while True:
-            yield {"score": config["x"]}, 1.0
-
-    for scheduler in (hyperband(), promoting(), MedianStoppingRule("training_iteration", "score", "max", 2)):
-        config = TuneConfig(num_samples=-1, time_budget_s=60, scheduler=scheduler)
-        done = simulate(curve, param_space={"x": uniform(0, 1)}, tune_config=config, num_workers=2, seed=1)
-        assert done.makespan_s == pytest.approx(60, abs=2)
-        assert len(done.results) > 2
 
 
 @pytest.mark.parametrize(("workers", "limit"), [(1, None), (16, 2)])

@@ -84,22 +84,20 @@ def test_a_pause_that_loses_a_single_report_is_told(caplog):
     assert [text for text in caplog.messages if "is paused after report 2 and will continue from report 1" in text]
 
 
-@pytest.mark.parametrize("is_saved", [True, False])
-def test_a_trial_that_the_scheduler_ends_by_request_at_its_own_result_is_saved_if_it_is_to_be(is_saved):
+@pytest.mark.parametrize(
+    ("at_end", "decision", "is_saved"),
+    [(True, "NOOP", True), (False, "NOOP", False), (False, Decision("STOP", save=True), True)],
+)
+def test_a_trial_that_the_scheduler_ends_at_its_own_result_is_saved_if_it_is_to_be(at_end, decision, is_saved):
     def decide(context, trial, result):
-        if result["n"] == 2:
+        if result["n"] == 1:
+            return "CONTINUE"
+        if decision == "NOOP":
             context.stop_trial(trial)
-        return "NOOP"
+        return decision
 
-    (result,) = fit(SavedCounter, {"end": 5}, scheduler=deciding(decide), checkpoint_at_end=is_saved)
+    (result,) = fit(SavedCounter, {"end": 5}, scheduler=deciding(decide), checkpoint_at_end=at_end)
     assert (result.error, result.metrics["n"], result.checkpoint is not None) == (None, 2, is_saved)
-
-
-def test_a_scheduler_may_let_a_trial_be_saved_before_it_ends():
-    decisions = {1: "CONTINUE", 2: Decision("STOP", save=True)}
-    scheduler = deciding(lambda context, trial, result: decisions[result["n"]])
-    (result,) = fit(SavedCounter, {"end": 5}, scheduler=scheduler, checkpoint_at_end=False)
-    assert (result.error, result.metrics["n"], result.checkpoint is not None) == (None, 2, True)
 
 
 def test_scheduler_that_never_resumes_paused_trials_is_an_error():

@@ -141,27 +141,6 @@ def test_a_searcher_is_asked_when_its_suggestion_can_start_and_not_before():
     assert [line.split()[0].rpartition(".")[2] for line in order] == ["suggest", "on_trial_complete"] * 3
 
 
-def test_the_searcher_hears_the_flat_results_and_the_last_one_at_the_end():
-    heard = []
-
-    class Listening(Searcher):
-        def suggest(self, trial_id):
-            return {"x": 1}
-
-        def on_trial_result(self, trial_id, result):
-            heard.append(result["eval/loss"])
-
-        def on_trial_complete(self, trial_id, result=None, error=False):
-            heard.append((result["eval/loss"], result["done"], error))
-
-    def trainable(config):
-        report({"eval": {"loss": 3}})
-        return {"eval": {"loss": 2}}
-
-    fit(trainable, search_alg=Listening(metric="eval/loss", mode="min"))
-    assert heard == [3, 2, (2, True, False)]
-
-
 def test_a_searcher_with_a_space_of_its_own_allows_no_domains_beside_it():
     with pytest.raises(ValueError, match="x"):
         fit(Counter, {"x": uniform(0, 1), "end": 1}, search_alg=LoggingSearcher(Log()))

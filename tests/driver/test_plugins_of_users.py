@@ -1,34 +1,20 @@
-"""Schedulers, searchers and callbacks as users write them for Ray Tune."""
+"""Search algorithms and callbacks as users write them for Ray Tune."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import fit, report_n
 
 from minitune.experiment.callback import Callback
 from minitune.search import BasicVariantGenerator
 from minitune.space.domains import grid_search
-from minitune.trainable.session import report
-
-
-def train(config):
-    for i in range(config.get("n", 4)):
-        report({"score": config["x"] * (i + 1), "nest": {"v": i}})
-
-
-def fit_with(path, space, num_samples=1, **settings):
-    return fit(train, space, num_samples=num_samples, seed=1, storage_path=path, **settings)
-
-
-# -- schedulers -----------------------------------------------------------------------------------------------------
-
 
 # -- searchers ------------------------------------------------------------------------------------------------------
 
 
-def test_a_search_algorithm_of_the_old_form_works(tmp_path):
+def test_a_search_algorithm_of_the_old_form_works():
     class Every(BasicVariantGenerator):
         config: Any = None
 
@@ -37,7 +23,7 @@ def test_a_search_algorithm_of_the_old_form_works(tmp_path):
             return super().set_search_properties(metric, mode, config)
 
     search_alg = Every()
-    assert len(fit_with(tmp_path, {"x": grid_search([1, 2]), "n": 1}, search_alg=search_alg)) == 2
+    assert len(fit(report_n(1), {"x": grid_search([1, 2])}, search_alg=search_alg)) == 2
 
 
 # -- callbacks ------------------------------------------------------------------------------------------------------

@@ -117,27 +117,6 @@ def test_a_population_trains_to_its_end(kind, settings, cpus, monkeypatch):
     assert "@perturbed[lr=" in grid[0].metrics["experiment_tag"]
 
 
-@pytest.mark.parametrize("synch", [False, True])
-def test_each_exploit_is_on_record_with_its_reason(synch):
-    grid = fit(Climber, SPACE, scheduler=pbt(synch=synch), seed=1)
-    told = [one for result in grid for one in result.decisions if one.action == "EXPLOIT"]
-    assert len(told) == len(exploits())
-    for one in told:
-        assert one.reason.startswith("rank ")
-        assert "continues from the checkpoint of" in one.reason or "continues from its own checkpoint" in one.reason
-        assert ", with lr " in one.reason
-        assert "donor" in one.facts
-
-
-def test_the_metrics_of_a_copy_go_on_from_its_donors():
-    grid = fit(Climber, SPACE, scheduler=pbt(), seed=1)
-    rows = grid[0].get_rows()
-    iterations = [row["training_iteration"] for row in rows]
-    assert iterations[-1] == END
-    (first, *_) = (n for n in range(1, len(rows)) if rows[n]["score"] > rows[n - 1]["score"] + 100)
-    assert len(rows[first]["rates"]) == rows[first]["training_iteration"]
-
-
 def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best():
     starts = []
 

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from kit import RUN, counting, cut, fit, journal_of, resume, run_path
+from kit import RUN, EndAfter, counting, cut, fit, journal_of, resume, run_path
 
 import minitune as tune
 from minitune import TuneError, grid_search, run, uniform
-from minitune.experiment.goal import Goal
-from minitune.experiment.run_description import RunDescription, source_hash
+from minitune.experiment.run_description import source_hash
 from minitune.record.reading import read_run
 from minitune.schedulers import MedianStoppingRule
 from minitune.search import SearchAlgorithm, Searcher
@@ -80,11 +79,6 @@ def test_without_an_objective_the_earlier_one_stays():
     assert resume(counting(2)).get_best_result().metrics["n"] == 2
 
 
-def test_a_mode_without_a_metric_is_that_of_the_present_driver():
-    assert RunDescription(mode="max").after(RunDescription(mode="min")).mode == "max"
-    assert RunDescription(mode="max").after(RunDescription("loss", "min")).goal == Goal("loss", "min")
-
-
 # -- samples -----------------------------------------------------------------------------------------------------------
 
 
@@ -122,17 +116,7 @@ def test_fewer_samples_draw_no_more():
 
 
 def test_a_run_that_its_stopper_had_ended_gets_more_samples():
-    class EndAfter(tune.Stopper):
-        seen = 0
-
-        def __call__(self, trial_id, result):
-            self.seen += 1
-            return False
-
-        def stop_all(self):
-            return self.seen >= 2
-
-    fit(counting(1), SPACE, stop=EndAfter(), num_samples=4, max_concurrent_trials=1)
+    fit(counting(1), SPACE, stop=EndAfter(2), num_samples=4, max_concurrent_trials=1)
     assert len(resume(counting(1), num_samples=6, stop=None, callbacks=())) == 6
 
 

@@ -8,9 +8,8 @@ from kit import fit, resume, run_path
 import minitune as tune
 from minitune.__main__ import main
 from minitune.experiment.goal import non_dominated
-from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
+from minitune.schedulers import ASHAScheduler, MedianStoppingRule
 from minitune.search.by_name import _BY_NAME
-from minitune.simulation import simulate
 
 TWO = {"metric": ["cost", "gain"], "mode": ["min", "max"]}
 POINTS = [(1, 1), (2, 3), (3, 2), (4, 4), (0, 0), (2, 3)]
@@ -122,23 +121,10 @@ def test_scheduler_compares_by_one_objective():
     assert "cost" in str(grid[1].decisions[0])
 
 
-def test_a_scheduler_that_compares_nothing_takes_several_objectives():
-    assert points(scheduler=FIFOScheduler()).num_terminated == len(POINTS)
-
-
 def test_resumed_run_keeps_several_objectives():
     fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="tpe", num_samples=12, seed=1, **TWO)
     grid = resume(curve, add_samples=3)
     assert len(grid) == 15
-    assert grid.get_front()
-
-
-def test_simulation_has_several_objectives():
-    grid = simulate(
-        lambda config: [(curve(config), 1.0)],
-        param_space={"x": tune.uniform(-5, 5)},
-        tune_config=tune.TuneConfig(num_samples=8, **TWO),
-    ).results
     assert grid.get_front()
 
 
