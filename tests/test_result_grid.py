@@ -311,14 +311,15 @@ class Odd:
 
 def test_values_are_plain_also_without_the_file():
     def odd(config):
-        report({"odd": Odd(), "pair": (1, math.inf), "by_number": {1: Odd()}, 2: 3})
+        report({"odd": Odd(), "pair": (1, (2, math.inf)), "nan": math.nan, "by_number": {1: [Odd()]}, 2: {3}})
 
     (result,) = fit(odd, {"thing": Odd()})
     with_file = result.get_rows()
     Path(result.path, "result.json").unlink()
     for (row,) in (with_file, result.get_rows()):
-        assert (row["odd"], row["by_number/1"], row["config/thing"]) == ("as text",) * 3
-        assert (row["pair"], row["2"]) == ([1, "Infinity"], 3)
+        assert (row["odd"], row["by_number/1"], row["config/thing"]) == ("as text", ["as text"], "as text")
+        assert (row["pair"], math.isnan(row["nan"])) == ([1, [2, "Infinity"]], True)
+        json.dumps(row)
 
 
 class Array:

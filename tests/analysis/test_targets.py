@@ -7,7 +7,6 @@ from kit import fit
 
 from minitune import grid_search
 from minitune.analysis.summary import Target, grouped_errors
-from minitune.experiment.goal import Best
 
 
 def test_each_kind_of_error_is_a_line_the_most_frequent_first():
@@ -20,12 +19,6 @@ def test_each_kind_of_error_is_a_line_the_most_frequent_first():
         "1 x ValueError: one",
         f"1 x ValueError: a b{'c' * 185}",
     ]
-
-
-def test_the_best_of_a_run_has_the_value_of_the_scope(grid):
-    for scope, value in (("last", 2.0), ("all", 1.0), ("avg", 2.0)):
-        best = Best.of(grid._run.trials, "loss", "min", scope)
-        assert (best.trial.number, best.value) == (0, value)
 
 
 @pytest.mark.parametrize(

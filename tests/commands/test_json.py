@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from kit import fit
 
 from minitune.commands import cli
 
@@ -51,12 +50,6 @@ def test_the_object_has_the_keys_of_the_manual(minitune, arguments, row):
 def test_every_command_that_shows_data_has_it():
     have = {name for name in cli.COMMANDS if "--json" in cli.parser_of(name)._option_string_actions}
     assert have == {"ls", "show", "best", "run", "resume"}
-
-
-def test_a_metric_does_not_replace_a_key_of_a_row(minitune, tmp_path):
-    fit(lambda config: {"status": 7, "trial": "x", "loss": 1}, storage_path=tmp_path, name="run")
-    (row,) = told(minitune, "ls", str(tmp_path / "run"))["trials"]
-    assert (row["trial"], row["status"], row["loss"]) == (0, "finished", 1)
 
 
 @pytest.mark.parametrize(

@@ -245,12 +245,6 @@ def test_a_choice_none_is_shown_in_chosen_columns_and_a_missing_parameter_is_not
     assert only == [{"config/opt": "None"}]
 
 
-def test_a_run_with_a_timestamp_that_is_no_time_is_shown(minitune, tmp_path):
-    fit(lambda config: {"loss": 1, "timestamp": float("inf")}, storage_path=tmp_path, name="odd")
-
-    assert minitune("show", str(tmp_path / "odd"))[0] == 0
-
-
 def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune, storage):
     grid = ResultGrid(ExperimentAnalysis(storage / "run", default_metric="loss", default_mode="min"))
     for scope in ("last", "all", "avg"):

@@ -140,23 +140,6 @@ def test_a_callback_that_only_reports_the_wanted_metrics_saves_nothing(library, 
 
 
 @both
-def test_a_metric_that_was_not_logged_is_named_with_those_that_were(library):
-    with stand_ins(library.libraries, library.name) as module:
-        callback = module.TuneReportCallback({"eval-loss": "acc"})
-        (result,) = fit(lambda config: library.train(callback, 2))
-    assert "no metric 'acc' was logged; there are eval-acc, eval-loss" in str(result.error)
-
-
-@both
-def test_a_callback_chooses_the_file_of_the_model(library):
-    with stand_ins(library.libraries, library.name) as module:
-        callback = module.TuneReportCheckpointCallback(filename="mine")
-        (result,) = fit(lambda config: library.train(callback, 2))
-        assert os.listdir(result.checkpoint.path) == ["mine"]
-        assert module.TuneReportCheckpointCallback.get_model(result.checkpoint, "mine").rounds == 2
-
-
-@both
 def test_a_trainer_of_a_library_trains_with_its_callback(library):
     with stand_ins(library.libraries, library.name) as module:
         trainer = {"lightgbm": LightGBMTrainer, "xgboost": XGBoostTrainer}[library.name.rpartition(".")[2]]
@@ -167,40 +150,12 @@ def test_a_trainer_of_a_library_trains_with_its_callback(library):
             trainer(print, **{trainer._CONFIG: 1})
 
 
-def test_a_cross_validation_of_lightgbm_is_reported_with_its_deviations():
-    with stand_ins(LightGBM.libraries, LightGBM.name) as module:
-
-        def train(config):
-            found = [("cv_agg", "loss", Scalar(2.0), False, Scalar(0.0))]
-            module.TuneReportCallback()(
-                SimpleNamespace(model=Booster(), iteration=0, end_iteration=1, evaluation_result_list=found)
-            )
-
-        (result,) = fit(train)
-    assert [result.metrics.get(name) for name in ("cv_agg-loss-mean", "cv_agg-loss-stdv", "cv_agg-loss")] == [
-        2,
-        0,
-        None,
-    ]
-
-
 def test_a_training_of_lightgbm_without_evaluations_is_reported():
     with stand_ins(LightGBM.libraries, LightGBM.name) as module:
         callback = module.TuneReportCheckpointCallback()
         of = {"model": Booster(), "end_iteration": 2, "evaluation_result_list": None}
         (result,) = fit(lambda config: [callback(SimpleNamespace(iteration=n, **of)) for n in range(2)] and None)
     assert (result.metrics["training_iteration"], len(result.best_checkpoints)) == (2, 1)
-
-
-def test_a_cross_validation_of_xgboost_saves_no_model():
-    with stand_ins(XGBoost.libraries, XGBoost.name) as module:
-        callback = module.TuneReportCheckpointCallback(frequency=1)
-
-        class Folds(list[Booster]):
-            rounds = 0
-
-        (result,) = fit(lambda config: XGBoost().train(callback, 2, Folds([Booster()])))
-    assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 2, None)
 
 
 def test_a_callback_of_xgboost_serves_one_training_after_the_other():
