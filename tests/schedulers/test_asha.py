@@ -47,14 +47,6 @@ def test_result_without_a_number_is_worst_and_ends_even_as_the_first(bad):
     assert decisions(asha(), [bad, -1e308, bad]) == ["STOP", "CONTINUE", "STOP"]
 
 
-def test_between_rungs_nothing_is_compared():
-    scheduler = asha()
-    first, second = make_trial(1), make_trial(2)
-    assert [ask(scheduler, first, t, 9) for t in (1, 2, 3, 4, 5, 15, 16)] == ["CONTINUE"] * 7
-    assert [ask(scheduler, second, t, 1) for t in (1, 2, 3)] == ["CONTINUE"] * 3
-    assert ask(scheduler, second, 4, 1) == "STOP"
-
-
 def test_a_trial_that_goes_back_in_time_is_not_recorded_again():
     scheduler = asha()
     trial = make_trial(1)
@@ -71,28 +63,6 @@ def test_max_t_ends_a_trial_or_lets_it_run_on():
     free = asha(stop_last_trials=False)
     assert ask(free, make_trial(), 64, math.nan) == "CONTINUE"
     assert ask(free, make_trial(), 1e9, math.nan) == "CONTINUE"
-
-
-@pytest.mark.parametrize(
-    ("max_t", "grace", "eta", "rungs"),
-    [
-        (100, 1, 4, [1, 4, 16, 64]),
-        (64, 1, 4, [1, 4, 16]),
-        (1000, 1, 10, [1, 10, 100]),
-        (243, 1, 3, [1, 3, 9, 27, 81]),
-        (10, 4, 4, [4]),
-    ],
-)
-def test_rungs_lie_below_max_t(max_t, grace, eta, rungs):
-    scheduler = asha(max_t=max_t, grace_period=grace, reduction_factor=eta)
-    trial = make_trial()
-    reached = []
-    for t in range(1, max_t):
-        before = scheduler._arrivals
-        ask(scheduler, trial, t, 1)
-        if scheduler._arrivals > before:
-            reached.append(t)
-    assert reached == rungs
 
 
 def test_a_trial_that_ends_by_itself_counts_at_its_rung_once():

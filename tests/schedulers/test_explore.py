@@ -16,7 +16,7 @@ from minitune import (
     randn,
     uniform,
 )
-from minitune.schedulers.population import Explorer, describe, draw_mutation, fill
+from minitune.schedulers.population import Explorer, describe, fill
 
 DOMAINS = {
     "uniform": (uniform(0, 1), 0.9),
@@ -179,9 +179,3 @@ def test_a_value_in_place_of_a_dict_of_hyperparameters_stays():
     config, drawn = fill({"m": 5}, {"m": {"a": [1]}, "n": {"b": [2]}}, random.Random(0))
     assert config == {"m": 5, "n": {"b": 2}}
     assert set(drawn) == {("n", "b")}
-
-
-def test_a_seed_fixes_everything_that_is_drawn():
-    mutations = {"a": uniform(0, 1), "b": choice(["x", "y", "z"]), "c": [1, 2, 3], "d": {"e": randint(0, 1000)}}
-    assert draw_mutation(mutations, random.Random(5)) == draw_mutation(mutations, random.Random(5))
-    assert draw_mutation(mutations, random.Random(5)) != draw_mutation(mutations, random.Random(6))

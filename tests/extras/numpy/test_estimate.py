@@ -185,7 +185,13 @@ def test_an_estimate_is_a_short_text():
 
 def test_values_of_all_kinds_and_missing_ones_are_no_obstacle():
     values = [2, 1e-4, -1.0, 0.0, 1e300, math.inf, math.nan, None, True, "a", [1, 2], {}]
-    space = {"x": uniform(0, 1), "one": choice([3]), "odd": choice(values), "far": loguniform(1e-9, 1e9)}
+    space = {
+        "x": uniform(0, 1),
+        "one": choice([3]),
+        "infinite": choice([1.0, math.inf]),
+        "odd": choice(values),
+        "far": loguniform(1e-9, 1e9),
+    }
     grid = fit(lambda config: {"loss": config["x"]}, space, metric="loss", mode="min", num_samples=40, seed=1)
     assert len(grid.get_estimates()) == 40
     assert all(math.isfinite(each.expected) for each in grid.get_estimates())
