@@ -329,6 +329,16 @@ class Scalar:
         return str(self.value)
 
 
+class Block:
+    """A large buffer that pickles itself out of band, as an array of NumPy does."""
+
+    def __init__(self, content: Any):
+        self.view = memoryview(content)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return Block, (pickle.PickleBuffer(self.view),)
+
+
 # -- plug-ins that remember ------------------------------------------------------------------------------------------
 
 

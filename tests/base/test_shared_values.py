@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from kit import Block
 
 from minitune.base import files
 from minitune.base.shared_values import (
@@ -24,16 +25,6 @@ from minitune.base.shared_values import (
 from minitune.error import ObjectLostError
 
 MB = 1 << 20
-
-
-class Block:
-    """A large buffer that pickles itself out of band, as an array of numpy does."""
-
-    def __init__(self, content):
-        self.view = memoryview(content)
-
-    def __reduce_ex__(self, protocol):
-        return Block, (pickle.PickleBuffer(self.view),)
 
 
 # -- values in files ---------------------------------------------------------------------------------------------------

@@ -69,33 +69,18 @@ def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint():
     assert [row["iterations_since_restore"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 1, 2, 3]
 
 
-def test_a_retry_without_checkpoints_starts_from_the_beginning():
-    attempts = []
-
+@pytest.mark.parametrize("max_failures", [0, 1, 3])
+def test_a_trial_is_tried_again_from_the_beginning_max_failures_times(max_failures):
     def trainable(config):
-        attempts.append(1)
         report({"n": 1})
         report({"n": 2})
-        if len(attempts) < 3:
-            raise Unlucky(1)
-
-    grid = fit(trainable, max_failures=5)
-    assert len(attempts) == 3
-    assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2] * 3
-    assert grid[0].metrics["training_iteration"] == 2
-
-
-@pytest.mark.parametrize(("max_failures", "attempts"), [(0, 1), (1, 2), (3, 4)])
-def test_a_trial_is_tried_again_max_failures_times(max_failures, attempts):
-    count = []
-
-    def trainable(config):
-        count.append(1)
         raise Unlucky(7)
 
-    grid = fit(trainable, max_failures=max_failures)
-    assert len(count) == attempts
-    assert (run_path() / Path(grid[0].path).name / "error.txt").read_text().count("Failure # ") == attempts
+    (result,) = fit(trainable, max_failures=max_failures)
+    attempts = max_failures + 1
+    assert [row["training_iteration"] for row in result.get_rows()] == [1, 2] * attempts
+    assert result.metrics["training_iteration"] == 2
+    assert Path(result.path, "error.txt").read_text().count("Failure # ") == attempts
 
 
 @pytest.mark.usefixtures("one_cpu")

@@ -70,14 +70,13 @@ def test_an_objective_that_is_no_number_fails_its_trial_at_its_first_report(valu
     assert f"the metric 'eval/loss' must be a number, but got {text}" in str(done[True, 2].error)
 
 
-def test_a_flag_or_a_text_fails_its_trial_also_where_the_metric_may_be_missing(monkeypatch):
-    monkeypatch.setenv("MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
-    values = [0.5, None, "0.5", True]
-    grid = fit(
-        lambda config: {"loss": values[config["n"]]}, {"n": grid_search([0, 1, 2, 3])}, metric="loss", mode="min"
-    )
+@pytest.mark.parametrize("variable", ["MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING"])
+def test_a_flag_or_a_text_fails_its_trial_also_where_the_metric_may_be_missing(variable, monkeypatch):
+    monkeypatch.setenv(variable, "1")
+    reports = [{"loss": 0.5}, {"other": 1}, {"loss": None}, {"loss": "0.5"}, {"loss": True}]
+    grid = fit(lambda config: reports[config["n"]], {"n": grid_search([*range(5)])}, metric="loss", mode="min")
 
-    assert [result.error is not None for result in grid] == [False, False, True, True]
+    assert [result.error is not None for result in grid] == [False, False, False, True, True]
     assert grid.get_best_result().config["n"] == 0
 
 

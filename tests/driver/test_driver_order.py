@@ -265,20 +265,13 @@ def test_a_pending_trial_can_be_paused_by_request():
     assert grid.num_terminated == 3
 
 
+def all_stop(log):
+    """All trials are stopped after the second result of the first one."""
+    return {"log": log, "stop_all_when": lambda: "stopper 0 n=2" in log.lines}
+
+
 def test_stop_all_ends_every_trial_as_if_it_had_been_stopped():
-    log = Log()
-    stopper = LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines)
-    scheduler = LoggingScheduler(log)
-    grid = fit(
-        report_n(9),
-        {"i": 0},
-        search_alg=LoggingSearcher(log),
-        scheduler=scheduler,
-        stop=stopper,
-        callbacks=[LoggingCallback(log)],
-        num_samples=-1,
-        max_concurrent_trials=1,
-    )
+    log, grid = logged_run(report_n(9), {"i": 0}, **all_stop(Log()), num_samples=-1, max_concurrent_trials=1)
     assert log.lines == [*BEGIN, *reported(1), *reported(2), *completed(2), *END]
     assert not grid.interrupted
     assert grid[0].metrics["done"] is True
@@ -303,13 +296,7 @@ def test_stop_all_takes_a_last_checkpoint_of_a_class():
 
 
 def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts():
-    log = Log()
-    grid = fit(
-        SavedCounter,
-        stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
-        checkpoint_frequency=1,
-        checkpoint_at_end=False,
-    )
+    _, grid = logged_run(SavedCounter, **all_stop(Log()), checkpoint_frequency=1, checkpoint_at_end=False)
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [1, 2]
     assert grid[0].metrics["done"] is True
 
@@ -325,15 +312,8 @@ def test_requests_do_not_delay_the_end_of_the_run(verb):
                     context.pause_trial(other, should_checkpoint=verb == "pause")
         return "CONTINUE"
 
-    log = Log()
-    stopper = LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines)
-    grid = fit(
-        SavedCounter,
-        scheduler=LoggingScheduler(log, decide),
-        stop=stopper,
-        num_samples=2,
-        checkpoint_frequency=1,
-    )
+    settings = {"decide": decide, "num_samples": 2, "checkpoint_frequency": 1}
+    _, grid = logged_run(SavedCounter, **all_stop(Log()), **settings)
     assert grid.num_terminated == 2
     assert [result.metrics["done"] for result in grid] == [True, True]
 

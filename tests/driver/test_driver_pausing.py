@@ -100,26 +100,22 @@ def test_a_trial_that_the_scheduler_ends_at_its_own_result_is_saved_if_it_is_to_
     assert (result.error, result.metrics["n"], result.checkpoint is not None) == (None, 2, is_saved)
 
 
+class Forgetful(FIFOScheduler):
+    """Pauses each trial, and takes up none."""
+
+    def on_trial_result(self, tune_controller, trial, result):
+        return self.PAUSE
+
+    def choose_trial_to_run(self, tune_controller):
+        return tune_controller.first_pending()
+
+
 def test_scheduler_that_never_resumes_paused_trials_is_an_error():
-    class Forgetful(FIFOScheduler):
-        def on_trial_result(self, tune_controller, trial, result):
-            return self.PAUSE
-
-        def choose_trial_to_run(self, tune_controller):
-            return None
-
     with pytest.raises(TuneError, match=r"2 trials are PAUSED and\s+Forgetful.choose_trial_to_run"):
         fit(report_n(3), scheduler=Forgetful(), num_samples=2)
 
 
 def test_a_searcher_and_a_scheduler_that_wait_for_each_other_are_named(caplog):
-    class Forgetful(FIFOScheduler):
-        def on_trial_result(self, tune_controller, trial, result):
-            return self.PAUSE
-
-        def choose_trial_to_run(self, tune_controller):
-            return next((trial for trial in tune_controller.get_trials() if trial.status == "PENDING"), None)
-
     class Hesitant(Searcher):
         asked = 0
 

@@ -170,13 +170,6 @@ def test_a_mode_without_a_metric_is_told_once_where_trials_report_names(settings
     )
 
 
-@pytest.mark.parametrize("variable", ["MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING"])
-def test_the_check_can_be_disabled(variable, monkeypatch):
-    monkeypatch.setenv(variable, "1")
-    grid = fit(sometimes, {"good": grid_search([True, False])}, metric="eval/loss", mode="min")
-    assert grid.num_errors == 0
-
-
 def test_stop_metric_that_is_never_reported_is_one_warning(caplog):
     with caplog.at_level(logging.WARNING, "minitune"):
         fit(report_n(2), stop={"unknown": 3}, num_samples=3)

@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from kit import Block
 
 from minitune.base.shared_values import ObjectRef, ObjectStore, store
 from minitune.error import TuneError
@@ -231,16 +232,6 @@ def test_a_value_whose_file_an_earlier_driver_left_damaged_is_stored_again(tmp_p
 
 
 MB = 1_000_000
-
-
-class Block:
-    """A large buffer that pickles itself out of band, as an array of numpy does."""
-
-    def __init__(self, content):
-        self.view = memoryview(content)
-
-    def __reduce_ex__(self, protocol):
-        return Block, (pickle.PickleBuffer(self.view),)
 
 
 LARGE = {
