@@ -133,6 +133,8 @@ def test_wandb_takes_variables_a_key_and_checkpoints(wandb, monkeypatch, tmp_pat
     names = {call[0] for call in wandb if call[0].startswith("artifact")}
     assert names == {f"artifact model checkpoint_train_{result.metrics['trial_id']}.add_dir"}
     assert named(wandb, names.pop())[-1].startswith(result.path)
+    with pytest.raises(ValueError, match="only one of api_key and api_key_file"):
+        WandbLoggerCallback(api_key="a", api_key_file="b")
 
 
 def test_setup_wandb_begins_the_run_of_the_trial(wandb):
@@ -157,6 +159,14 @@ def test_setup_wandb_takes_a_key_from_the_configuration_or_its_arguments(wandb, 
 
     fit(trains, {"wandb": {"api_key_file": str(tmp_path / "key")}})
     assert [made["settings"].api_key for made in named(wandb, "init")] == ["secret", "other"]
+
+
+def test_setup_wandb_outside_of_a_trial_begins_an_ordinary_run(wandb):
+    setup_wandb({"lr": 1, "wandb": {"project": "mine"}}, trial_id="given")
+    (made,) = named(wandb, "init")
+    assert made["settings"].__dict__ == {"mode": None, "api_key": None}, "W&B's own settings stay"
+    del made["settings"]
+    assert made == {"config": {"lr": 1}, "project": "mine", "id": "given"}
 
 
 def test_wandb_keeps_the_settings_of_the_user_and_asks_nothing_offline(wandb):
@@ -430,6 +440,14 @@ def test_mlflow_takes_the_experiment_that_another_run_has_just_created(mlflow):
     assert experiment == "by another run"
 
 
+def test_mlflow_takes_the_run_of_a_trial_up_again(mlflow):
+    cut(train, {"lr": 0.5}, results=1, callbacks=[MLflowLoggerCallback()])
+    resume(train, callbacks=[MLflowLoggerCallback()])
+    assert len(mlflow.runs) == 1
+    assert named(mlflow.calls, "client.update_run") == [("run0", {"status": "RUNNING"})]
+    assert named(mlflow.calls, "client.set_terminated") == [("run0", "KILLED"), ("run0", "FINISHED")]
+
+
 def test_setup_mlflow_begins_the_run_of_the_trial(mlflow, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "before")
 
@@ -451,3 +469,5 @@ def test_setup_mlflow_begins_the_run_of_the_trial(mlflow, monkeypatch):
     assert named(mlflow.calls, "mlflow.log_params")[0] == {"lr": "1", "fails": "False"}
     ends = [call[1:] for call in mlflow.calls if call[0] == "mlflow.end_run"]
     assert ends == [(), ("FINISHED",), (), ("FAILED",)]
+    with pytest.raises(ValueError, match="MLflow has no experiment 'none': create it, or pass create_experiment"):
+        setup_mlflow({}, experiment_name="none")

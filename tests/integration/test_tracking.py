@@ -2,7 +2,6 @@
 
 import importlib
 import logging
-import pickle
 import sys
 import threading
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import pytest
 from kit import CutAfter, PauseOnce, fit, report_n, resume
 
 import minitune as tune
-from minitune.integration._tracking import RecordEnd, TrackerCallback, begins_with, numbers_in, plain_config
+from minitune.integration._tracking import TrackerCallback, begins_with, numbers_in, plain_config
 
 
 class Memory(TrackerCallback):
@@ -151,14 +150,6 @@ def test_a_tracker_that_fails_costs_one_warning(at, caplog):
     assert len([line for line in caplog.messages if line.startswith("Failing ")]) == 1
     if at == "write":
         assert callback.verbs().count("close") == 3
-
-
-def test_a_tracker_is_saved_without_its_thread_and_works_again():
-    memory = pickle.loads(pickle.dumps(Memory(7)))
-    assert memory._upload_timeout_s == 7
-    memory._put("a", "end", RecordEnd.FINISHED)
-    memory.on_experiment_end([])
-    assert memory._thread is None
 
 
 def test_trackers_get_the_numbers_of_a_result():

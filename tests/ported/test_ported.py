@@ -32,8 +32,6 @@ IN_PROCESSES = {
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     # params.json holds the configuration exactly, so there is no pickle
     "logger_callback": {("pickled",): [False, False]},
-    # ASHA lets the best third of a level go on, rounded down, but at least the best; Ray lets some more go on
-    "nested_metrics": {("last", 2): {"loss": 1.0, "by": {"class": {"a": 2}}}},
     # the last checkpoint is the latest one, even if it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
     # an unknown word is an error, even if there is nothing to resume

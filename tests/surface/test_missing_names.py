@@ -6,7 +6,6 @@ import traceback
 import pytest
 from kit import fit
 
-import minitune
 from minitune import ExperimentAnalysis, Result
 from minitune.base.lazy import Missing
 
@@ -112,7 +111,3 @@ def test_a_variable_with_nearly_the_name_of_a_setting_is_told(monkeypatch, caplo
         monkeypatch.setenv(name, "inline")
     fit(lambda config: {"loss": 1})
     assert caplog.messages == ["MINITUNE_NUM_CPU is no setting of minitune (did you mean MINITUNE_NUM_CPUS?)"]
-
-
-def test_names_are_found_where_the_hints_say():
-    assert minitune.schedulers.PopulationBasedTraining.__module__ == "minitune.schedulers.pbt"

@@ -108,13 +108,6 @@ def test_the_import_system_knows_what_is_there_and_what_is_not():
     assert "tune" not in found
 
 
-def test_reloading_an_alias_reloads_the_module():
-    # A package whose names come from other modules: a reload here makes no class a second time for later tests.
-    import minitune.tune.utils.util as alias
-
-    assert importlib.reload(alias) is sys.modules["minitune.utils"]
-
-
 def test_names_that_are_missing_on_purpose_say_what_to_do_instead():
     with pytest.raises(AttributeError, match=r"concurrent\.futures"):
         _ = minitune.remote
@@ -158,7 +151,3 @@ def test_a_name_that_ray_does_not_have_is_missing():
         with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
             exec(f"from minitune.{path} import nonsense", {})
         assert not hasattr(importlib.import_module(f"minitune.{path}"), "nonsense")
-
-
-def test_a_module_with_another_home_is_an_attribute_too():
-    assert minitune.train.torch.TorchCheckpoint.__name__ == "TorchCheckpoint"

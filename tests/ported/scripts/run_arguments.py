@@ -63,19 +63,6 @@ model = tune.run(
 )
 trial = model.trials[0]
 best = model.get_best_checkpoint(trial, metric="score", mode="max")
-again = tune.run(
-    Model, stop={"n": 5}, restore=best.path, storage_path=storage, name="again", verbose=0, config={"unused": 2}
-)
-by_name = tune.run(
-    train_fn,
-    config={"lr": 1},
-    scheduler="fifo",
-    search_alg="random",
-    metric="i",
-    mode="max",
-    storage_path=storage,
-    verbose=0,
-)
 print(
     json.dumps(
         {
@@ -88,8 +75,6 @@ print(
             "best_checkpoint": os.path.basename(best.path),
             "last_checkpoint": os.path.basename(model.get_last_checkpoint(trial).path),
             "model_checkpoints": sorted(n for n in os.listdir(trial.path) if n.startswith("checkpoint")),
-            "again": [again.trials[0].last_result["n"], again.trials[0].last_result["training_iteration"]],
-            "by_name": by_name.best_config,
         }
     )
 )
