@@ -11,7 +11,7 @@ from selectors import DefaultSelector
 import pytest
 from actor_driver import Driver, Group, however_it_started
 from actor_samples import Brittle, NeedsTwo
-from kit import BOUND_S, Injured
+from kit import Injured
 
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited
@@ -114,17 +114,6 @@ def _count_warnings_of_a_fork(has_thread):
     finally:
         go.set()
     return len(seen)
-
-
-@however_it_started
-def test_a_signal_handler_can_wake_the_driver(driver):
-    before = signal.signal(signal.SIGALRM, lambda number, frame: driver.group.wake())
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        assert driver.group.wait(BOUND_S) == []
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @however_it_started

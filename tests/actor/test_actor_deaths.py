@@ -381,11 +381,6 @@ def test_when_the_driver_dies_all_die(start_method, tmp_path, script, how):
             process.kill()
 
 
-def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver):
-    pid = driver.start("a")
-    assert os.getpgid(pid) == os.getsid(pid) == pid
-
-
 @however_it_started
 def test_an_interrupt_in_user_code_is_a_failed_call(driver, tmp_path):
     pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))

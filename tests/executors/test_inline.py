@@ -34,8 +34,15 @@ def watch(bound_s):
 # -- virtual time ------------------------------------------------------------------------------------------------------
 
 
-def test_calls_run_side_by_side_on_the_virtual_clock(watch):
-    durations_s = {"a#1": 5.0, "b#1": 1.0, "c#1": 3.0}
+@pytest.mark.parametrize(
+    ("durations_s", "ends"),
+    [
+        ({"a#1": 5.0, "b#1": 1.0, "c#1": 3.0}, {"b#1": 101.0, "c#1": 103.0, "a#1": 105.0}),
+        ({"c#1": 2.0, "a#1": 2.0, "b#1": 2.0}, {"c#1": 102.0, "a#1": 102.0, "b#1": 102.0}),
+    ],
+    ids=["one after the other", "at the same time"],
+)
+def test_calls_run_side_by_side_on_the_virtual_clock_and_end_in_their_order(watch, durations_s, ends):
     for name in durations_s:
         watch.start(name)
     for name, duration_s in durations_s.items():
@@ -45,11 +52,7 @@ def test_calls_run_side_by_side_on_the_virtual_clock(watch):
     for _ in durations_s:
         events.append((watch.next(), watch.executor.clock.monotonic()))
 
-    assert events == [
-        (CallReturned("b#1", 101.0), 101.0),
-        (CallReturned("c#1", 103.0), 103.0),
-        (CallReturned("a#1", 105.0), 105.0),
-    ]
+    assert events == [(CallReturned(name, end_s), end_s) for name, end_s in ends.items()]
 
 
 def test_a_call_begins_when_it_is_made(watch):
@@ -81,16 +84,6 @@ def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start():
     assert again.reused
     assert again.allocation.gpu_ids == ("0",)
     executor.shutdown()
-
-
-def test_calls_that_end_at_the_same_time_come_in_their_order(watch):
-    names = ["c#1", "a#1", "b#1"]
-    for name in names:
-        watch.start(name)
-    for name in names:
-        watch.executor.call(name, "spend", 2.0)
-
-    assert [event.actor_id for event in watch.take(3)] == names
 
 
 def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch):

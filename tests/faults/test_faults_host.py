@@ -53,24 +53,6 @@ def test_a_device_is_not_given_away_while_its_last_user_unwinds(tmp_path, monkey
     assert len(ready) == 3, "which device a trial had is on record"
 
 
-def test_a_hundred_trials_run_at_the_same_time(monkeypatch):
-    """All of the first hundred have to be there before any of them goes on; more wait behind them."""
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "100")
-
-    def trainable(config):
-        if config["x"] < 100:
-            here = Path("../here")
-            here.mkdir(exist_ok=True)
-            (here / str(config["x"])).touch()
-            while len(os.listdir(here)) < 100:
-                time.sleep(0.1)
-        report({"x": config["x"]})
-
-    grid = fit(trainable, {"x": grid_search(list(range(110)))}, executor="local")
-    assert [result.metrics["x"] for result in grid] == list(range(110))
-    assert not grid.errors
-
-
 def test_a_run_needs_no_home_and_no_temporary_directory(script):
     stdout = script.run(
         SCRIPTS / "three_trials.py",

@@ -32,11 +32,6 @@ from minitune.executors.trial_executor import Placed
 from minitune.stopper import Stopper
 
 
-@pytest.fixture
-def short_grace(monkeypatch):
-    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
-
-
 def wait_for_ever():
     while True:
         time.sleep(0.01)

@@ -115,15 +115,6 @@ def test_unusable_checkpoint_falls_back_to_the_one_before(how, max_failures, loa
     assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [2]
 
 
-def test_the_only_checkpoint_is_not_given_up_for_being_refused(tmp_path):
-    """It is the user's code that fails; when that is mended the trial goes on from there."""
-    config = {"end": 6, "how": "refuse", "place": str(tmp_path)}
-    (result,) = fit(Refusing, config, max_failures=2, checkpoint_frequency=3)
-    assert isinstance(result.error.__cause__, OSError)
-    assert Path(result.checkpoint.path).name == "checkpoint_000000"
-    assert (tmp_path / "loaded").read_text() == "3 3 "
-
-
 def test_a_setup_that_fails_counts_like_any_failure():
     tries = []
 

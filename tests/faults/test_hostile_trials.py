@@ -68,11 +68,6 @@ def test_output_of_a_trial_is_in_order():
 # -- trials that do not stop -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def short_grace(monkeypatch):
-    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.1")
-
-
 @pytest.mark.usefixtures("one_cpu", "short_grace")
 def test_trials_that_ignore_a_stop_are_killed_after_the_grace_period():
     def trainable(config):

@@ -263,14 +263,6 @@ def test_a_table_is_flat_and_has_no_config(trial):
     assert Path(trial.local_path, "progress.csv").read_text() == "loss,done,eval/acc,eval/by/x\n0.5,False,1,2\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "cell"), [("a\rb", "a\\rb"), ("a\nb", "a\\nb"), ("a\r\nb", "a\\r\\nb"), ("a\0b", "a\\0b")]
-)
-def test_a_row_is_one_line_whatever_its_text(trial, text, cell):
-    write(CSVLoggerCallback(), trial, {"text": text})
-    assert Path(trial.local_path, "progress.csv").read_bytes().decode() == f"text\n{cell}\n"
-
-
 def test_a_trial_without_reports_has_no_table(trial):
     logger = CSVLoggerCallback()
     write(logger, trial)

@@ -31,35 +31,27 @@ def recorded():
     return [checkpoint["number"] for checkpoint in found if checkpoint]
 
 
-@pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_report_in_the_block_renames_the_directory(executor):
+@pytest.mark.parametrize(
+    ("reports_within", "names_it", "executor"),
+    [(True, True, "inline"), (True, True, "local"), (False, True, "inline"), (False, False, "inline")],
+)
+def test_a_report_in_the_block_or_after_it_renames_the_directory(reports_within, names_it, executor):
     def train(config):
         for n in range(3):
             with tune.checkpoint_dir() as directory:
                 inode = fill(directory, str(n))
-                tune.report({"n": n, "inode": inode}, checkpoint=Checkpoint(directory))
-                assert not os.path.exists(directory)
-                assert inode_in(tune.get_checkpoint()) == inode
+                if reports_within:
+                    tune.report({"inode": inode}, checkpoint=Checkpoint(directory))
+                    assert not os.path.exists(directory)
+                    assert inode_in(tune.get_checkpoint()) == inode
+            if not reports_within:
+                tune.report({"inode": inode}, checkpoint=Checkpoint(directory) if names_it else None)
 
     [result] = fit(train, executor=executor)
     assert result.error is None
     assert committed(result) == ["checkpoint_000000", "checkpoint_000001", "checkpoint_000002"]
     assert inode_in(result.checkpoint) == result.metrics["inode"]
     assert recorded() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("names_it", [True, False])
-def test_a_report_after_the_block_takes_its_checkpoint(names_it):
-    def train(config):
-        for n in range(2):
-            with tune.checkpoint_dir() as directory:
-                inode = fill(directory, str(n))
-            tune.report({"inode": inode}, checkpoint=Checkpoint(directory) if names_it else None)
-
-    [result] = fit(train, executor="inline")
-    assert committed(result) == ["checkpoint_000000", "checkpoint_000001"]
-    assert inode_in(result.checkpoint) == result.metrics["inode"]
-    assert recorded() == [0, 1]
 
 
 def test_the_directory_is_on_the_file_system_of_the_run(tmp_path, monkeypatch):

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import BOUND_S, pull, raiser, settle
+from kit import pull, raiser, settle
 
 from minitune.base import clock
 from minitune.checkpoint import Checkpoint, matches
 from minitune.resources import Resources
-from minitune.result import Report
 from minitune.trainable import Trainable, get_checkpoint, report
 from minitune.trainable.context import get_context
 
@@ -70,10 +69,6 @@ def filing(value):
 def stepping(step):
     """A class of this step."""
     return type("Stepping", (Plain,), {"step": step})
-
-
-def raising(error):
-    return stepping(raiser(error))
 
 
 # -- alone -------------------------------------------------------------------------------------------------------------
@@ -293,16 +288,6 @@ def test_a_trial_is_saved_and_restored(driver, kind):
 def test_an_error_while_the_object_is_made_is_the_factorys(driver, method, replacement, error, text):
     with pytest.raises(error, match=text):
         driver.start(type("Broken", (Plain,), {method: replacement}))
-
-
-@pytest.mark.parametrize("error", [ValueError("v"), SystemExit(4), KeyboardInterrupt()])
-def test_an_error_in_a_step_is_the_answer(driver, error):
-    assert driver.start(raising(error)).train().exception(BOUND_S) is error
-
-
-@pytest.mark.parametrize("error", [SystemExit(0), StopIteration()])
-def test_a_step_that_exits_cleanly_ends_the_trial(driver, error):
-    assert pull(driver.start(raising(error))) == Report(None, None, True)
 
 
 def test_a_result_that_cannot_travel_names_its_key(driver):

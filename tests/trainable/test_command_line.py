@@ -1,10 +1,9 @@
-"""Command lines with parameters, and the code of programs."""
+"""Command lines with parameters."""
 
 import pytest
 
 from minitune import quniform, uniform
 from minitune.trainable.command_line import argument_of, read_command, slot_of
-from minitune.trainable.program import _ProgramCheckpoint
 
 
 def filled(words, config, is_for_shell=False):
@@ -124,25 +123,3 @@ def test_a_domain_takes_arguments_by_place_and_by_name():
     for text in ("uniform(0, 2)", " uniform(lower=0, upper=2) ", "uniform(0, upper=2)"):
         domain = read_command([f"{{lr: {text}}}"])[1]["lr"]
         assert (domain.lower, domain.upper) == (0, 2)
-
-
-# -- programs ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_directory_of_a_program_begins_empty_and_its_content_is_what_has_changed(tmp_path):
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "old").touch()
-    state = _ProgramCheckpoint(str(tmp_path / "checkpoint"))
-    state.restore()
-    assert not state.was_restored
-    assert list((tmp_path / "checkpoint").iterdir()) == []
-    assert state._content() == {}
-    (tmp_path / "checkpoint" / "deep").mkdir()
-    (tmp_path / "checkpoint" / "deep" / "weights").write_text("1")
-    first = state._content()
-    (tmp_path / "checkpoint" / "deep" / "weights").write_text("12")
-    assert len(first) == 1
-    assert state._content() != first
-    state.remove()
-    assert state._content() == {}
-    state.remove()

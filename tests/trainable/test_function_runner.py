@@ -13,7 +13,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
 from minitune.resources import Allocation
 from minitune.result import Report
-from minitune.trainable import report
+from minitune.trainable import Trainable, report
 from minitune.trainable.session import current_session
 from minitune.trainable.trial_actor import FunctionActor
 
@@ -160,28 +160,38 @@ class OwnBaseError(BaseException):
     pass
 
 
+def fails(config):
+    report({"x": 1})
+    raise config["error"]
+
+
+class Fails(Trainable):
+    def step(self):
+        if self.iteration:
+            raise self.config["error"]
+        return {"x": 1}
+
+
+BOTH = pytest.mark.parametrize("trainable", [fails, Fails])
+
+
+@BOTH
 @pytest.mark.parametrize(
     "error",
     [ValueError("v"), SystemExit(4), SystemExit("text"), KeyboardInterrupt(), OwnBaseError("o"), GeneratorExit()],
 )
-def test_an_exception_is_the_answer_to_the_pull(driver, error):
-    def fn(config):
-        report({"x": 1})
-        raise error
-
-    actor = driver.start(fn)
+def test_an_exception_is_the_answer_to_the_pull(driver, trainable, error):
+    actor = driver.start(trainable, {"error": error})
     pull(actor)
     assert actor.train().exception(BOUND_S) is error
-    assert actor.reset(driver.info("t_00001").fields(), None)  # the process is not spoilt
+    if trainable is fails:
+        assert actor.reset(driver.info("t_00001").fields(), None)  # the process is not spoilt
 
 
+@BOTH
 @pytest.mark.parametrize("error", [SystemExit(0), SystemExit(None), StopIteration()])
-def test_a_clean_end_is_no_error(driver, error):
-    def fn(config):
-        report({"x": 1})
-        raise error
-
-    assert [one.done for one in reports_of(driver.start(fn))] == [False, True]
+def test_a_clean_end_is_no_error(driver, trainable, error):
+    assert [one.done for one in reports_of(driver.start(trainable, {"error": error}))] == [False, True]
 
 
 def test_done_in_a_report_ends_the_trial(driver):

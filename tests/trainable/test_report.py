@@ -52,13 +52,6 @@ def test_only_a_report_of_a_returned_value_says_so(driver):
     assert [one.has_returned for one in reports_of(driver.start(fn))] == [False, True, False]
 
 
-def test_a_running_function_cannot_be_restored(driver):
-    actor = driver.start(lambda config: 1)
-    pull(actor)
-    with pytest.raises(RuntimeError, match="before its first train"):
-        actor.restore(str(driver.directory), {})
-
-
 def test_the_trials_own_directory_is_saved_without_its_checkpoints(driver):
     def train(config):
         for step in range(3):
@@ -72,9 +65,13 @@ def test_the_trials_own_directory_is_saved_without_its_checkpoints(driver):
     assert (directory / "model").read_text() == "2"
 
 
-def test_a_vanished_checkpoint_is_an_error(driver):
+def test_a_vanished_checkpoint_or_a_running_function_cannot_be_restored(driver):
+    actor = driver.start(lambda config: 1)
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        driver.start(lambda config: 1).restore(str(driver.directory / "gone"), {})
+        actor.restore(str(driver.directory / "gone"), {})
+    pull(actor)
+    with pytest.raises(RuntimeError, match="before its first train"):
+        actor.restore(str(driver.directory), {})
 
 
 def test_a_checkpoint_is_committed_before_the_report_crosses(driver, tmp_path):
@@ -154,16 +151,12 @@ def test_a_checkpoint_without_directory_is_refused(driver, tmp_path):
 # -- the arguments -----------------------------------------------------------------------------------------------------
 
 
-def test_metrics_may_be_keywords(driver):
+def test_metrics_may_be_keywords_which_are_told_to_be_old(driver, caplog):
     assert pull(driver.start(lambda config: report(loss=1))).metrics["loss"] == 1
+    assert "report(loss=...) is deprecated" in caplog.text
     for number, metrics in enumerate(({"loss": 1}, {})):
         with pytest.raises(TypeError, match="unexpected keywords"):
             pull(driver.start(lambda config, metrics=metrics: report(metrics, acc=1), name=f"t_1{number}"))
-
-
-def test_keywords_of_a_report_are_told_to_be_old(driver, caplog):
-    pull(driver.start(lambda config: report(loss=1)))
-    assert "report(loss=...) is deprecated" in caplog.text
 
 
 # -- context -----------------------------------------------------------------------------------------------------------

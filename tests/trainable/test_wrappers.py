@@ -50,12 +50,6 @@ def test_parameters_and_resources_stack_either_way(driver, trainable):
 
 
 @BOTH
-def test_a_later_value_replaces_an_earlier_one(driver, trainable):
-    wrapped = with_parameters(with_parameters(trainable, data=[1], scale=2), data=[10])
-    assert pull(driver.start(wrapped)).metrics["sum"] == 20
-
-
-@BOTH
 def test_values_are_stored_once_and_only_handles_travel(driver, trainable):
     stored = []
 
@@ -212,6 +206,7 @@ def test_references_and_values_are_bound_together_and_replace_each_other(driver,
     for number, (steps, total) in enumerate(
         (
             ([{"data": ref}, {"scale": 2}], 6),
+            ([{"data": [1], "scale": 2}, {"data": [10]}], 20),
             ([{"data": ref, "scale": 1}, {"data": [10]}], 10),
             ([{"data": [10], "scale": 1}, {"data": ref}], 3),
         )
