@@ -107,18 +107,6 @@ def test_a_limit_holds_trials_back_and_paused_ones_do_not_count():
     assert generator.next_trial() is None
 
 
-def test_a_limit_does_not_change_the_table():
-    free = configs(basic(SPACE, 3))
-    limited = basic(SPACE, 3, max_concurrent=1)
-    found = []
-    while not limited.is_finished():
-        trial = limited.next_trial()
-        assert limited.next_trial() is None
-        limited.on_trial_complete(trial.trial_id)
-        found.append(trial.config)
-    assert found == free
-
-
 def test_a_search_knows_its_total_and_its_end():
     assert basic({"a": grid_search([1, 2])}, 3).total_samples == 6
     assert basic({"a": grid_search([1, 2])}, -1).total_samples == sys.maxsize

@@ -239,13 +239,6 @@ def test_the_configurations_of_a_space_are_counted(space, size):
 # -- constraints -------------------------------------------------------------------------------------------------------
 
 
-def test_configuration_that_violates_a_constraint_is_drawn_again(tmp_path):
-    space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
-    grid = minimise(tmp_path, space, num_samples=20, constraints=[lambda c: c["a"] < c["b"], lambda c: c["a"] > 0.1])
-    assert len(grid) == 20
-    assert all(0.1 < a < b for a, b in pairs(grid))
-
-
 def test_points_of_a_grid_that_violate_a_constraint_are_left_out_and_counted(tmp_path, caplog):
     space = {"a": tune.grid_search([1, 2, 3]), "b": tune.grid_search([1, 2, 3])}
 

@@ -398,15 +398,6 @@ def test_several_objectives_are_traded_off():
     assert statistics.mean(config["x"] + config["y"] for config in tried[-30:]) < 2.2
 
 
-def test_a_trial_that_lacks_one_of_several_values_is_worst():
-    searcher = search(SQUARE, metric=["a", "b"], mode=["min", "min"])
-    for number in range(30):
-        config = searcher.suggest(f"t{number}")
-        searcher.on_trial_complete(f"t{number}", {"a": bowl(config)} | ({"b": 1.0} if number % 2 else {}))
-
-    assert fits(SQUARE, searcher.suggest("next"))
-
-
 # -- trials of different lengths ---------------------------------------------------------------------------------------
 
 

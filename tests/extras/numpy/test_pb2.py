@@ -137,18 +137,6 @@ def test_a_custom_function_has_the_last_word():
     assert all(config["x"] == 0.5 for _, _, config in loop.exploits())
 
 
-def test_the_model_learns_from_the_latest_gains_only(monkeypatch):
-    """So the time of a choice does not grow with the run."""
-    monkeypatch.setattr("minitune.schedulers.pb2._WINDOW", 5)
-    scheduler = pb2()
-    loop = Loop(scheduler, [{"x": 0.2}, {"x": 0.9}], {"score": 0.0}, climb())
-    for _ in range(12):
-        loop.step()
-    times = [gain.time for gain in scheduler._gains]
-    assert len(times) == 5
-    assert min(times) > 2
-
-
 def test_nothing_is_kept_of_members_that_have_ended():
     scheduler = pb2(synch=True, quantile_fraction=0.5)
     loop = Loop(scheduler, [{"x": n / 3} for n in range(4)], {"score": 0.0}, climb())

@@ -7,7 +7,7 @@ import random
 import numpy
 import pytest
 
-from minitune.search.surface import Surface, cut_off, likely_logs, loss_and_slopes, simplex
+from minitune.search.surface import Surface, likely_logs, loss_and_slopes, simplex
 
 Matrix = list[list[float]]
 
@@ -96,27 +96,6 @@ def test_the_loss_of_length_scales_is_the_negative_log_posterior_and_falls_along
     found = likely_logs(points, [1, 1], values, logs.tolist(), [(-6, 8)] * 2 + [(-14, 0)], 40)
     assert loss_and_slopes(numpy.array(found), squares, numpy.array(values))[0] < loss - 10
     assert found[0] > found[1] + 2, "the first parameter matters"
-
-
-@pytest.mark.parametrize(
-    ("values", "cut"),
-    [
-        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]),
-        (
-            [1.0, 2.0, 3.0, 3.0, 1e6],
-            [1.0, 2.0, 3.0, 3.0, 9.0],
-        ),  # the median, and three times its distance from the best
-        ([-1e6, 1.0, 2.0], [-1e6, 1.0, 2.0]),
-        ([0.0, 0.0, 5.0], [0.0, 0.0, 0.0]),
-        ([1e308, -1e308, 1e308], [1e308, -1e308, 1e308]),
-        ([0.0, 0.0], [0.0, 0.0]),
-    ],
-)
-def test_values_are_standardised_and_large_ones_are_cut_off(values, cut):
-    mean = sum(value / len(cut) for value in cut)
-    deviation = math.hypot(*((value - mean) / math.sqrt(len(cut)) for value in cut)) or 1.0
-    scaled, *_ = cut_off(values)
-    assert scaled == pytest.approx([(value - mean) / deviation for value in cut])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
