@@ -42,12 +42,6 @@ def test_a_grid_has_the_best_result_by_metric_and_mode(grid, mode, scope, best):
     assert grid.get_best_result("eval/score", mode, scope).config == {"i": best}
 
 
-def test_the_defaults_come_from_the_tune_config():
-    grid = fit(scoring, {"i": grid_search([0, 1])}, metric="eval/score", mode="min")
-    assert grid.get_best_result().config == {"i": 0}
-    assert grid.get_best_result(mode="max").config == {"i": 1}
-
-
 def test_no_trial_runs_in_the_results_of_a_run_without_a_driver():
     cut(counting(9), {"i": 1}, results=2)
     assert [trial.state for trial in restore(counting(9)).get_results()._run.trials] == ["interrupted"]

@@ -65,13 +65,6 @@ def test_attempts_and_resumed_runs_keep_the_seed(tmp_path):
         assert Path(result.path, "seeds").read_text().split() == 3 * [str(result.metrics["seed"])]
 
 
-def test_samples_that_are_added_are_those_of_a_larger_run(tmp_path):
-    first = fit_seeded(Class, tmp_path, seed=5)
-    more = Tuner.restore(first.experiment_path, Class, add_samples=2).fit()
-    whole = fit_seeded(Class, tmp_path, seed=5, num_samples=6)
-    assert [(one.config, one.metrics["seed"]) for one in more] == [(one.config, one.metrics["seed"]) for one in whole]
-
-
 @pytest.mark.parametrize("given", [None, 0, 12345])
 def test_a_run_tells_its_seed_and_repeats_with_it(given, tmp_path):
     grid = fit_seeded(Class, tmp_path, seed=given)
