@@ -40,3 +40,12 @@ def group(start_method, storage_of_its_own):
 @pytest.fixture
 def driver(group):
     return Driver(group)
+
+
+@pytest.fixture
+def zygote(storage_of_its_own, monkeypatch):
+    """The driver of a group whose workers are forked."""
+    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
+    with Group() as group:
+        yield Driver(group)
+    assert marked_processes(group.run_id) == []

@@ -9,7 +9,6 @@ import threading
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 
 import pytest
 from actor_driver import Driver, Group, Leaps, however_it_started
@@ -50,16 +49,6 @@ class _Observer(Counter):
 
     def look(self):
         return self.seen
-
-
-def test_output_is_there_even_if_the_process_is_killed(driver, tmp_path):
-    pid = driver.start("a", workplace=workplace_in(tmp_path / "a"))
-    driver.call("a", "show", "\n".join(f"line {number}" for number in range(50)))
-    os.kill(pid, signal.SIGKILL)
-    event = driver.ended("a")
-    assert event.cause == "SIGKILL (9)"
-    assert event.last_lines.splitlines()[-1] == "line 49"
-    assert len(event.last_lines.splitlines()) == 30
 
 
 def test_a_directory_that_is_not_there_is_a_failed_start(driver, tmp_path):
@@ -280,48 +269,6 @@ def test_only_a_parked_process_is_handed_on(driver):
     process = driver.group._actors["a"].remote.process
     with pytest.raises(RuntimeError, match="not parked"):
         RemoteActor(process, Started("b", 0, "", None), Workplace(), print).take_over(b"", BOUND_S)
-
-
-@however_it_started
-def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver, tmp_path):
-    driver.start("a", _BadEnd, workplace=workplace_in(tmp_path / "a"))
-    driver.group.stop("a", BOUND_S)
-    event = driver.ended("a")
-    assert isinstance(event, Exited)
-    assert event.cause == "stopped"
-    assert "the end is bad" in (tmp_path / "a" / "err").read_text()
-
-
-class _BadEnd:
-    def stop(self):
-        raise RuntimeError("the end is bad")
-
-
-def test_children_carry_the_marker_of_their_worker(driver):
-    driver.start("a")
-    own = driver.call("a", "environment", "MINITUNE_TRIAL")
-    shown = driver.call("a", "call", partial(_shown_environments, own))
-    assert shown == [True, True, True]
-    assert own.startswith(driver.group.run_id)
-
-
-def _shown_environments(marker):
-    """Whether the worker, a forked and an exec'ed child show the marker to others."""
-    paths = ["/proc/self/environ"]
-    child = os.fork()
-    if child == 0:
-        signal.pause()
-        os._exit(0)
-    program = subprocess.Popen(["sleep", str(FOREVER_S)])
-    try:
-        paths += [f"/proc/{pid}/environ" for pid in (child, program.pid)]
-        wait_until(lambda: bool(Path(paths[-1]).read_bytes()), "the program is there, after which it shows something")
-        return [f"MINITUNE_TRIAL={marker}".encode() in Path(path).read_bytes() for path in paths]
-    finally:
-        program.kill()
-        program.wait()
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
 
 
 @however_it_started

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, zygote_pids
 from actor_samples import Counter, Hosted
-from kit import is_gone, marked_processes, scaled_s, wait_until
+from kit import is_gone, scaled_s, wait_until
 
 from minitune.actor import packets
 from minitune.actor.launcher import start_method as chosen_start_method
@@ -30,14 +30,6 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 BY_REFERENCE = True  # see `conftest`
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
-
-
-@pytest.fixture
-def zygote(storage_of_its_own, monkeypatch):
-    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
-    with Group() as group:
-        yield Driver(group)
-    assert marked_processes(group.run_id) == []
 
 
 def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote):

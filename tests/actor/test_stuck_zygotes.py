@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import Driver, Group, Leaps, zygote_pids
+from actor_driver import Leaps, zygote_pids
 from actor_samples import Counter, Family, Hosted
-from kit import is_gone, marked_processes, read_pids, wait_until
+from kit import is_gone, read_pids, wait_until
 
 from minitune.actor.messages import (
     EOF_S,
@@ -34,14 +34,6 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 BY_REFERENCE = True  # see `conftest`
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
-
-
-@pytest.fixture
-def zygote(storage_of_its_own, monkeypatch):
-    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
-    with Group() as group:
-        yield Driver(group)
-    assert marked_processes(group.run_id) == []
 
 
 @pytest.fixture

@@ -57,21 +57,25 @@ def test_a_trial_is_a_group_of_one():
     assert (context.get_world_rank(), context.get_local_rank(), context.get_node_rank()) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("name", OF_A_TRIAL)
-def test_outside_of_trials_there_is_nothing_to_know(name, caplog):
+OUTSIDE = {
+    **{name: lambda name=name: getattr(get_context(), name)() for name in OF_A_TRIAL},
+    "on_stop": lambda: get_context().on_stop(raiser(ValueError("it is called"))),
+    "get_checkpoint": tune.get_checkpoint,
+    "report": lambda: tune.report({"x": 1}),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_outside_of_trials_there_is_nothing_to_know_to_stop_or_to_report(name, caplog):
     for _ in range(2):
-        assert getattr(get_context(), name)() is None
+        assert OUTSIDE[name]() is None
     (message,) = caplog.messages
-    assert name in message
-
-
-def test_outside_of_trials_nothing_is_stopped(caplog):
-    get_context().on_stop(raiser(ValueError("it is called")))
-    (message,) = caplog.messages
-    assert "on_stop" in message
+    assert f"{name}()" in message
+    assert "outside of a trial" in message
 
 
 def test_gpus_are_numbers_where_their_ids_are(monkeypatch):
+    assert get_gpu_ids() == []
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "2")
     trainable = tune.with_resources(lambda config: {"ids": get_gpu_ids()}, {"gpu": 2})
     assert fit(trainable)[0].metrics["ids"] == [0, 1]

@@ -162,13 +162,6 @@ def test_metrics_may_be_keywords_which_are_told_to_be_old(driver, caplog):
 # -- context -----------------------------------------------------------------------------------------------------------
 
 
-def test_outside_of_trials_everything_warns_once_and_gives_none(script):
-    _, stderr = script.finish(script.start(SCRIPTS / "outside_of_a_trial.py"))
-    lines = stderr.splitlines()
-    assert len(lines) == 4
-    assert all("outside of a trial" in line for line in lines)
-
-
 def test_a_program_saves_in_the_directory_that_it_was_given(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_PROGRAM", "1")
     monkeypatch.delenv("MINITUNE_CHECKPOINT_DIR", raising=False)
