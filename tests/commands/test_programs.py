@@ -454,21 +454,6 @@ def test_an_interrupted_run_is_resumed_from_the_checkpoint(script):
     assert [line for line in shown.splitlines() if "start" in line] == ["start 0", "start 2"]
 
 
-def test_a_pause_continues_from_the_checkpoint(run):
-    code = """
-    file="$MINITUNE_CHECKPOINT_DIR/total"; total=$(cat "$file" 2>/dev/null || echo 0)
-    while [ $total -lt 60 ]; do
-        total=$((total + $1)); echo $total >"$file.new"; mv "$file.new" "$file"
-        echo report v=$total; sleep 0.05
-    done
-    """
-    options = ["--metric", "v", "--mode", "max", "--scheduler", "hyperband", "--max-t", "9", "--num-samples", "3"]
-    status, _, _ = run("run", *options, "--name", "run", *shell(code, "{x: randint(7, 12)}"))
-
-    assert status == 0
-    assert max(trial.last_result["v"] for trial in trials()) >= 60
-
-
 # -- the other commands ------------------------------------------------------------------------------------------------
 def test_the_best_command_line_can_be_pasted(run):
     run(

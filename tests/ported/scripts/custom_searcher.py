@@ -72,8 +72,6 @@ climb = Climb()
 results = go(ConcurrencyLimiter(climb, max_concurrent=1), num_samples=7)
 finished = Climb(limit=3)
 ended = go(finished, num_samples=10, max_concurrent_trials=1)
-batched = Climb()
-batches = go(ConcurrencyLimiter(batched, max_concurrent=2, batch=True), num_samples=4)
 print(
     json.dumps(
         {
@@ -83,7 +81,6 @@ print(
             "best": results.get_best_result().config["x"],
             "constants": [r.metrics["constant"] for r in results if not r.error],
             "ended": [r.config["x"] for r in ended],
-            "batches": [r.config["x"] for r in batches],
         }
     )
 )

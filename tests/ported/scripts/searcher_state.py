@@ -6,7 +6,7 @@ import pickle
 
 import ray
 from ray import tune
-from ray.tune.search import ConcurrencyLimiter, Repeater, Searcher
+from ray.tune.search import ConcurrencyLimiter, Searcher
 
 
 class Counting(Searcher):
@@ -66,11 +66,4 @@ try:
     again.restore_from_dir(storage)
 except RuntimeError:
     outcome["nothing"] = "RuntimeError"
-limiter = ConcurrencyLimiter(Counting(), 2)
-outcome["limiter"] = [limiter.metric, limiter.mode, *(limiter.suggest(t) for t in "abc")]
-limiter.on_trial_complete("a", {"v": 1})
-outcome["limiter"] += [limiter.suggest("d"), limiter.suggest("e")]
-repeated = Counting()
-outcome["repeated"] = search("repeated", ConcurrencyLimiter(Repeater(repeated, repeat=2), 2), 4)
-outcome["means"] = repeated.got
 print(json.dumps(outcome))
