@@ -162,12 +162,6 @@ class Nester:
     def reset(self, allocation):
         return True
 
-    def save(self, name, depth):
-        return name, depth
-
-    def fail(self):
-        raise ValueError("within a report")
-
 
 class Brittle:
     """Cannot be loaded again."""

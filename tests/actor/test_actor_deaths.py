@@ -18,7 +18,7 @@ from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import FOREVER_S, Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, raiser, read_pids, wait_until
 
-from minitune.actor import interpreter_launcher, process_tree
+from minitune.actor import interpreter_launcher
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Returned, Workplace, encode
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -302,22 +302,6 @@ def test_a_process_that_cannot_be_started_or_watched_is_not_the_trials_fault(
         assert (event.kind, event.counts) == ("refused", False)
         assert cause in event.cause
         driver.start("b")
-
-
-def test_a_process_that_cannot_be_killed_is_named(monkeypatch, tmp_path):
-    """The driver cannot kill here. The actor ends all the same, and its event names the process."""
-    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
-    monkeypatch.setattr("minitune.actor.process_tree.KILL_CONFIRM_S", 0.2)
-    with Group() as group:
-        driver = Driver(group)
-        pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
-        group.call("a", "ignore_everything")
-        read_pids(tmp_path / "pids", 1)
-        with monkeypatch.context() as patch:
-            patch.setattr(process_tree, "send_signal", lambda pid, number: True)
-            event = driver.stop("a", grace_s=0.05)
-        assert (event.survivors, event.cause) == (True, f"could not be killed, pid {pid}")
-    assert is_gone(pid)
 
 
 def test_a_closed_group_leaves_nothing(start_method, tmp_path):

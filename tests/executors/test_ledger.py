@@ -52,13 +52,6 @@ def test_memory_is_counted_to_the_byte():
     assert book.free()["memory"] == 0
 
 
-def test_a_request_of_nothing_always_fits():
-    book = ledger(0)
-    assert book.can_acquire(Resources([{}]))
-    assert book.acquire("idle", Resources([{}])).gpu_ids == ()
-    book.release("idle")
-
-
 def test_names_hold_once_and_are_released_once():
     book = ledger(4)
     book.acquire("a#1", Resources.of(None))
@@ -148,12 +141,6 @@ def test_a_fraction_goes_to_the_most_used_device_with_room():
     # 0: 0.2 free, 1: 0.3 free, 2: all
     assert book.acquire("d", Resources.of({"gpu": 0.2})).gpu_ids == ("0",)
     assert book.acquire("e", Resources.of({"gpu": 0.2})).gpu_ids == ("1",)
-
-
-def test_ledger_hands_out_the_given_device_ids():
-    book = Ledger({}, ["GPU-aa", "7"], environ={})
-    assert book.totals() == {"GPU": 2}
-    assert book.acquire("both", Resources.of({"gpu": 2})).gpu_ids == ("GPU-aa", "7")
 
 
 def test_bundles_of_a_gang_may_share_a_device():

@@ -6,9 +6,7 @@ import pytest
 
 from minitune.error import RemoteError
 from minitune.executors.local import _has_one_thread, with_hint
-from minitune.resources import Resources
 
-ONE_CPU = Resources([{"CPU": 1}])
 NO_TERMINAL = "hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
 
 

@@ -18,8 +18,6 @@ SCRIPTS = Path(__file__).with_name("scripts")
 
 START_METHODS = ("zygote", "interpreter")
 
-SETTINGS = (SCRIPTS / "settings.py").read_text(encoding="utf-8")
-
 
 @pytest.mark.parametrize("method", START_METHODS)
 @pytest.mark.parametrize("where", ["script", "module", "trial"])
