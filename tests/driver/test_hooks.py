@@ -14,9 +14,7 @@ from minitune.search import BasicVariantGenerator
 
 def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state():
     state = RunState(SimpleNamespace(tune_config=TuneConfig()))
-    search = BasicVariantGenerator()
-    context = DriverContext(state, search)
-    assert context.search_alg is search
+    context = DriverContext(state, BasicVariantGenerator())
     assert (context.get_trials(), context.first_pending(), context.first_paused()) == ([], None, None)
     trials = [make_trial(number) for number in range(6)]
     for trial in trials:
@@ -70,6 +68,7 @@ def empty_all(trials, trial, result=None, **info):
 
 
 def decide_and_empty(context, trial, result):
+    assert context.search_alg.total_samples >= 1
     empty(result)
     return "CONTINUE"
 

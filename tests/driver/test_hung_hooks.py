@@ -338,10 +338,14 @@ def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatc
 # -- signals that end the process --------------------------------------------------------------------------------------
 
 
-def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(sent_again):
-    hanging = Hanging(signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("numbers", "kind", "hook"),
+    [([signal.SIGTERM], "search_alg", "suggest"), ([signal.SIGINT, signal.SIGTERM], "stop", "__call__")],
+)
+def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(numbers, kind, hook, sent_again):
+    hanging = Hanging(*numbers)
     with pytest.raises(KeyboardInterrupt):
-        run_with("search_alg", "suggest", hanging)
+        run_with(kind, hook, hanging)
     assert not hanging.come_back
     assert sent_again == ["close"]
     assert journal_of()[-1]["ending"] == "interrupted"
@@ -354,14 +358,6 @@ def test_sigterm_does_not_end_a_hook_that_has_just_begun(sent_again, monkeypatch
     grid = run_with("callbacks", "on_trial_result", hanging)
     assert hanging.come_back
     assert grid.interrupted
-    assert sent_again == ["close"]
-
-
-def test_sigterm_after_a_ctrl_c_ends_a_hook_that_hangs(sent_again):
-    hanging = Hanging(signal.SIGINT, signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt):
-        run_with("stop", "__call__", hanging)
-    assert not hanging.come_back
     assert sent_again == ["close"]
 
 
