@@ -67,13 +67,6 @@ def test_a_switch_is_off_by_the_words_for_off(monkeypatch, text, expected):
     assert is_on("TRUST", {}) is False
 
 
-def test_ray_tunes_variable_counts_if_ours_is_empty():
-    rays = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
-    own = "MINITUNE_NOSET_CUDA_VISIBLE_DEVICES"
-    assert is_on("NOSET_CUDA_VISIBLE_DEVICES", {rays: "1", own: ""})
-    assert not is_on("NOSET_CUDA_VISIBLE_DEVICES", {rays: "1", own: "0"})
-
-
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_must_not_be_negative_before_a_run_begins(name, monkeypatch):
     check_numbers()

@@ -12,7 +12,6 @@ from minitune import (
     FailureConfig,
     JsonLoggerCallback,
     RunConfig,
-    Stopper,
     Trainable,
     TrialScheduler,
     TuneConfig,
@@ -198,21 +197,10 @@ def test_a_table_of_curves_is_run_in_order():
     assert lengths(done) == [9, 4]
 
 
-class Enough(Stopper):
-    def __call__(self, trial_id, result):
-        return result["loss"] < 2.3
-
-
-def said_enough(trial_id, result):
-    return result["loss"] < 2.3
-
-
 @pytest.mark.parametrize(
     ("settings", "length", "text"),
     [
         ({"stop": {"training_iteration": 4}}, 4, "stopped because training_iteration >= 4 was reached"),
-        ({"stop": [Enough(), lambda trial_id, result: False]}, 4, "stopped because Enough"),
-        ({"stop": [said_enough, lambda trial_id, result: False]}, 4, "stopped because said_enough() returned True"),
         # the step that runs may end, so that it can be saved
         ({"time_budget_s": 205}, 3, "the time budget of 205 s is used up"),
     ],

@@ -53,13 +53,6 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune, storage
     assert files_below(storage) == before
 
 
-def test_a_trial_that_ended_well_does_again(minitune):
-    status, out, _ = minitune("rerun", "run", "1")
-
-    assert status == 0
-    assert out.endswith("ended after 3 reports; before: ended after 3 reports\n")
-
-
 def draws(config):
     report({"drawn": random.random(), "attempt": get_context().get_attempt()})
     if not Path(config["mark"]).exists():

@@ -16,7 +16,6 @@ from kit import Listed, fit, listening, make_tuner, run_path
 
 import minitune as tune
 from minitune import CLIReporter, Result
-from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.output.live_reporter import JupyterNotebookReporter
 
@@ -294,30 +293,6 @@ def test_tracebacks_can_be_left_out(capfd, monkeypatch):
     assert ": ValueError: no <good> ünïcode (" in line
     assert line.endswith("/error.txt)")
     assert "Traceback" not in text
-
-
-def test_a_users_reporter_may_extend_ours(capsys):
-    class WhenOneEnds(CLIReporter):
-        def __init__(self):
-            super().__init__(metric_columns={"loss": "the loss"})
-            self.ended = 0
-
-        def setup(self, start_time=None, total_samples=None, metric=None, mode=None):
-            super().setup(start_time, total_samples, metric, mode)
-
-        def should_report(self, trials, done=False):
-            before, self.ended = self.ended, sum(trial.status == Trial.TERMINATED for trial in trials)
-            return self.ended > before
-
-        def report(self, trials, done, *sys_info):
-            super().report(trials, done, *sys_info)
-            print("mine")
-
-    fit_train({"x": tune.grid_search([1, 3])}, verbose=1, progress_reporter=WhenOneEnds())
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Run of 2 trials (min loss)")
-    assert "1/2 trials" in lines[1]
-    assert lines[2] == "mine"
 
 
 # -- notebook ----------------------------------------------------------------------------------------------------------
