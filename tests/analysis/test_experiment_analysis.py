@@ -97,11 +97,6 @@ def test_an_analysis_uses_its_default_metric(grid):
     with pytest.raises(ValueError, match="metric and mode must be set"):
         _ = ExperimentAnalysis(grid.experiment_path).best_trial
     assert ExperimentAnalysis(grid.experiment_path, default_mode="max").default_metric == "_metric"
-    unknown = ExperimentAnalysis(grid.experiment_path, default_metric="nothing", default_mode="max")
-    assert unknown.best_trial is None
-    assert unknown.best_config is None
-    with pytest.raises(ValueError, match="'nothing'"):
-        _ = unknown.best_result
 
 
 def test_a_metric_without_a_mode_is_searched_as_the_default_one(grid, caplog):

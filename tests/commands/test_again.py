@@ -339,45 +339,29 @@ def test_a_script_that_resumes_nothing_has_failed(script, source, status, stderr
     assert done.stderr.removeprefix("minitune: ") == stderr.format(path=path)
 
 
-@pytest.fixture
-def resumed(script):
-    """Runs a script with some arguments, and then `minitune resume` with options, the script and other arguments."""
-
-    def resumed(before, *options, now):
-        script.finish(script.start(SCRIPTS / "cut_by_choice.py", *before.split()))
-        path = str(script.directory / "cut_by_choice.py")
-        return script.run_minitune("resume", *options, path, *now.split())
-
-    return resumed
+CHANGE = "x: uniform(0.0, 1.0) -> uniform(0.0, 900.0)"
+REFUSED = f"the search space differs from that of the run in {{run}}:\n  {CHANGE}\nRestore the old space"
 
 
-def test_a_script_with_another_space_is_refused(script, resumed):
-    refused = resumed("1 same --cut", now="900 same")
-
-    (run,) = script.storage.iterdir()
-    change = "x: uniform(0.0, 1.0) -> uniform(0.0, 900.0)"
-    assert refused.returncode == 1
-    differs = f"the search space differs from that of the run in {run}:\n  {change}\nRestore the old space"
-    assert differs in refused.stderr
-    assert "minitune resume --force SCRIPT.py" in refused.stderr
-    assert len(script.records(run.name, type="open")) == 1, "nothing has been written"
-
-
-def test_a_script_with_another_space_goes_on_if_it_is_forced_to(script, resumed):
-    forced = resumed("1 same --cut", "--force", now="900 same")
-
-    assert (forced.returncode, forced.stdout) == (0, "3 False\n"), forced.stderr
-    assert "(x: uniform(0.0, 1.0) -> uniform(0.0, 900.0))" in forced.stderr
-    assert len(list(script.storage.iterdir())) == 1
-
-
-@pytest.mark.parametrize(("before", "now"), [("1 same", "900 wider"), ("1 same --cut", "1 more")])
-def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(script, resumed, before, now):
-    done = resumed(before, now=now)
-
-    assert done.returncode == 0, done.stderr
-    assert "a new run starts" in done.stderr
-    assert [len(script.records(run.name, type="open")) for run in script.storage.iterdir()] == [1, 1]
+@pytest.mark.parametrize(
+    ("before", "options", "now", "status", "stdout", "told", "opened"),
+    [
+        ("1 same --cut", [], "900 same", 1, None, [REFUSED, "minitune resume --force SCRIPT.py"], [1]),
+        ("1 same --cut", ["--force"], "900 same", 0, "3 False\n", [f"({CHANGE})"], [2]),
+        ("1 same", [], "900 wider", 0, None, ["a new run starts"], [1, 1]),
+        ("1 same --cut", [], "1 more", 0, None, ["a new run starts"], [1, 1]),
+    ],
+)
+def test_a_script_with_another_space(script, before, options, now, status, stdout, told, opened):
+    """It is refused, goes on if it is forced to, or begins another run; `opened` counts the drivers of each run."""
+    script.finish(script.start(SCRIPTS / "cut_by_choice.py", *before.split()))
+    (first,) = script.storage.iterdir()
+    done = script.run_minitune("resume", *options, str(script.directory / "cut_by_choice.py"), *now.split())
+    assert done.returncode == status, done.stderr
+    assert stdout in (None, done.stdout)
+    for text in told:
+        assert text.format(run=first) in done.stderr
+    assert [len(script.records(run.name, type="open")) for run in script.storage.iterdir()] == opened
 
 
 def interrupts_itself(config):

@@ -85,15 +85,3 @@ def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune, storage, tmp_path
     assert (row["state"], row["total_trials"]) == ("killed", 3)
     assert "damaged" not in minitune("ls", tmp_path)[1]
     assert f"`minitune resume {tmp_path / 'killed'}` continues it" in minitune("ls", tmp_path / "killed")[1]
-
-
-def test_trials_of_a_killed_run_wait_for_every_command(minitune, storage, tmp_path):
-    shutil.copytree(storage / "run", tmp_path / "killed")
-    journal = tmp_path / "killed" / "journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    first_result = next(number for number, line in enumerate(lines) if b'"result"' in line)
-    journal.write_bytes(b"".join(lines[: first_result + 1]))
-
-    for command in (["ls"], ["show"], ["rerun", "0"]):
-        out = minitune(command[0], tmp_path / "killed", *command[1:])[1]
-        assert ("interrupted" in out, "running" in out) == (True, False), out

@@ -411,14 +411,6 @@ done
 """
 
 
-def test_a_retry_finds_the_checkpoint(run):
-    status, _, _ = run("run", "--retries", "1", "--name", "run", *shell(COUNT, "{trial_dir}", "0"))
-
-    assert status == 0
-    assert [line for line in run("logs", "run")[1].splitlines() if "start" in line] == ["start 0", "start 2"]
-    assert not any("program" in name for name in os.listdir(trials()[0].local_path))
-
-
 def test_a_directory_that_the_program_has_replaced_is_the_cause(run):
     replace = 'rm -r "$MINITUNE_CHECKPOINT_DIR"; touch "$MINITUNE_CHECKPOINT_DIR"'
     status, out, _ = run("run", "--name", "run", *shell(f"{replace}; echo report v=1; sleep 1000"))
