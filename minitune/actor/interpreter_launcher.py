@@ -34,6 +34,9 @@ from minitune.base import processes
 from minitune.base.disk import has_too_many_open
 from minitune.base.process_limits import with_limits
 
+_STATUS_S = 0.1
+"""How long the thread of a dead process may take to read its exit status; not measured. A debugger may delay that."""
+
 
 @dataclass
 class _Interpreter:
@@ -185,7 +188,7 @@ class InterpreterLauncher(Launcher):
         popen = worker.popen
         if popen.returncode is not None:
             return
-        # Not `popen.wait`: it tells neither memory nor CPU time.
+        # Not `popen.wait`: it does not tell the memory.
         try:
             pid, status, usage = os.wait4(popen.pid, options)
         except ChildProcessError:  # other code in the driver has waited for any child, or ignores SIGCHLD
@@ -204,7 +207,11 @@ class InterpreterLauncher(Launcher):
 
         def on_done(survivors: bool) -> None:
             worker.is_sweeping = False
-            self._reap(worker, os.WNOHANG)  # it may be dead, although the thread has not told so
+            if not survivors:
+                # It is dead. Where its thread reaps it, that may just be reading the status.
+                worker.waiter.join(_STATUS_S)
+                worker.ended_s = worker.ended_s or time.time()
+            self._reap(worker, os.WNOHANG)
             self._finish(worker, survivors)
 
         Sweep(self._loop, [worker.marker], on_done, lambda: worker.roots, worker.hunt)
