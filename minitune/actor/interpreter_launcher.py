@@ -25,6 +25,7 @@ from minitune.actor.launcher import (
     Launcher,
     OnEnd,
     interpreter_command,
+    starting_directory,
     worker_environment,
 )
 from minitune.actor.loop import Loop, Socket
@@ -155,6 +156,7 @@ class InterpreterLauncher(Launcher):
             env=worker_environment(self._run_id, token),
             pass_fds=descriptors,
             start_new_session=True,
+            cwd=starting_directory(),
         )
 
     def _wait_for(self, worker: _Interpreter) -> None:

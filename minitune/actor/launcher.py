@@ -111,6 +111,18 @@ def nesting_depth() -> int:
     return len(f"{os.environ.get(WITHIN_VARIABLE, '')} {os.environ.get(TRIAL_VARIABLE, '')}".split())
 
 
+def starting_directory() -> str | None:
+    """The directory in which to start an interpreter: None keeps the driver's, unless that was removed.
+
+    In a removed one, Python 3.13 cannot import its own modules.
+    """
+    try:
+        os.getcwd()
+    except OSError:
+        return os.sep
+    return None
+
+
 def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     """Return the command line of a new interpreter that runs `main(*args)` of one of our modules.
 

@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
-from minitune.actor.launcher import interpreter_command, worker_environment
+from minitune.actor.launcher import interpreter_command, starting_directory, worker_environment
 from minitune.actor.loop import socket_pair
 from minitune.actor.messages import CLOSE_S
 from minitune.actor.packets import Outbox
@@ -42,6 +42,7 @@ class ZygoteProcess:
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     env=worker_environment(run_id),
+                    cwd=starting_directory(),
                     start_new_session=True,  # from the start, because the driver handles Ctrl-C
                 )
             self.pidfd = os.pidfd_open(self.popen.pid)
