@@ -68,9 +68,9 @@ def explains_calls(target: _Target) -> _Target:
             raise unknown_argument(kind.__name__, unknown, known) from None
 
     if is_class:
-        target.__init__ = call  # type: ignore[method-assign]
+        target.__init__ = call  # type: ignore[method-assign]  # it calls the one it replaces
         return target
-    return call  # type: ignore[return-value]
+    return call  # type: ignore[return-value]  # it has the signature of `target`
 
 
 def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:

@@ -222,7 +222,8 @@ def _domain(given: Any, key: str, is_grid: bool) -> Any:
         return tune.grid_search(values) if is_grid else tune.choice(values)
     if is_grid:
         raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
-    low, high = (_number(given[name], f"{key}.{name}") for name in _RANGE)
+    low = _number(given["min"], f"{key}.min")
+    high = _number(given["max"], f"{key}.max")
     try:
         return _range(kind, low, high)
     except OverflowError:

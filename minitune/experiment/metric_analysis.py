@@ -30,7 +30,7 @@ class MetricAnalysis:
         self._metrics: dict[str, list[Any]] = {}
 
     def update(self, flat_result: Mapping[str, Any]) -> None:
-        """Add one flattened result. O(number of its keys). What is no number is ignored."""
+        """Add one flattened result. O(number of its keys). It ignores values that are no numbers."""
         metrics = self._metrics
         for key, value in flat_result.items():
             kind = type(value)

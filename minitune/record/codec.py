@@ -11,8 +11,8 @@ is `$`::
     {"$":"put","number":1,"sha256":...,"size":n}                       an `ObjectRef`; the run has a copy of its file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
-A long text or int is a pickle, and so is what is nested too deeply or has too many parts. Only a tag has the characters
-`{"$":`.
+A long text or int is a pickle, and so is a value that is nested too deeply or has too many parts. Only a tag has the
+characters `{"$":`.
 """
 
 from __future__ import annotations

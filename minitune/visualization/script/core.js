@@ -156,7 +156,7 @@ function numberAxis(name, values, { isLog = false, isInteger = false, isTime = f
   };
 }
 // The axis of values of which smaller ones are better if `sign` is 1. Its range is that of the better part, unless it is
-// logarithmic: one diverged trial must not squeeze the others. What is worse than that lies at the edge, and `edge` counts it.
+// logarithmic: one diverged trial must not squeeze the others. Worse values lie at the edge, and `edge` counts it.
 function valueAxis(name, values, sign, { isLog = false } = {}) {
   isLog = isLog && range(finite(values))[0] > 0;
   const bad = finite(values).map((value) => sign * value).sort((a, b) => a - b);

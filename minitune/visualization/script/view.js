@@ -47,7 +47,7 @@ class RunView {
     if (!this.isAlone) return;
     trialShown = (isStep) => this.remember(isStep);
     addEventListener("keydown", (event) => { if (event.key === "Escape" && !opened && run.ranges.length) limit([]); });
-    // What is typed in one go is one step.
+    // A word typed in one go is one step.
     let isTyping = false;
     this.table.input.addEventListener("input", () => { this.remember(!isTyping); isTyping = true; });
     this.table.input.addEventListener("change", () => { isTyping = false; });
