@@ -105,7 +105,7 @@ class RaySearcher(LibrarySearcher):
 
     def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
         """Learn from a configuration; the value is None if it has failed or has no known value."""
-        raise NotImplementedError  # abstract: the searcher of each library has its own
+        raise NotImplementedError  # abstract; a searcher without it has its own `add_evaluated_point`
 
     def _check_ready(self, has_space: bool) -> None:
         if not has_space:
