@@ -67,15 +67,6 @@ class Result:
         if metrics_dataframe is not None:
             self.metrics_dataframe = metrics_dataframe
 
-    if not TYPE_CHECKING:  # a type checker must not accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            from minitune.base.missing import missing_attribute
-
-            if not name.startswith("_") and name in self.__dict__.get("metrics", ()):
-                raise missing_attribute(self, name, {name: f"metrics[{name!r}]"})
-            raise missing_attribute(self, name, _IN_RESULT)
-
     @classmethod
     def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
         # In the order of time; the sort below is stable, so equal scores stay in that order.
@@ -193,37 +184,6 @@ class Result:
         return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 
 
-_IN_RESULT = {
-    "checkpoints": "best_checkpoints",
-    "filesystem": "path",
-    "hyperparameters": "config",
-    "metric": "metrics",
-    "params": "config",
-    "value": "metrics[NAME]",
-    "values": "metrics",
-}
-_BEST = "get_best_result()"
-_IN_GRID = {
-    "best_checkpoint": f"{_BEST}.checkpoint",
-    "best_config": f"{_BEST}.config",
-    "best_params": f"{_BEST}.config",
-    "best_params_": f"{_BEST}.config",
-    "best_result": _BEST,
-    "best_score_": f"{_BEST}.metrics[NAME]",
-    "best_trial": _BEST,
-    "best_value": f"{_BEST}.metrics[NAME]",
-    "dataframe": "get_dataframe()",
-    "filesystem": "experiment_path",
-    "get_best_checkpoint": f"{_BEST}.checkpoint",
-    "get_best_config": f"{_BEST}.config",
-    "get_best_trial": _BEST,
-    "results": "list(grid)",
-    "results_df": "get_dataframe()",
-    "trials": "list(grid)",
-}
-"""Names that other classes and libraries have, and what to write here."""
-
-
 class ResultGrid(Sequence[Result]):
     """The results of all trials of a run, in order of submission."""
 
@@ -248,13 +208,6 @@ class ResultGrid(Sequence[Result]):
     def _results(self) -> list[Result]:
         """Created on first use: a large run has many results, and most scripts need only the best one."""
         return [Result.of(trial, self._checkpoint_config) for trial in self._run.trials]
-
-    if not TYPE_CHECKING:  # a type checker must not accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            from minitune.base.missing import missing_attribute
-
-            raise missing_attribute(self, name, _IN_GRID)
 
     def __len__(self) -> int:
         return len(self._run.trials)

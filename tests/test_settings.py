@@ -4,6 +4,7 @@ import logging
 import os
 
 import pytest
+from kit import fit
 
 from minitune.base import settings, text
 from minitune.base.settings import (
@@ -116,3 +117,9 @@ def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch):
     monkeypatch.setenv("MINITUNE_EXECUTOR", "local")
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "auto")
     check_numbers()
+
+
+def test_a_run_tells_of_a_misspelt_variable(monkeypatch, caplog):
+    monkeypatch.setenv("MINITUNE_NUM_CPU", "2")
+    fit(lambda config: {"loss": 1})
+    assert caplog.messages == ["MINITUNE_NUM_CPU is no setting of minitune (did you mean MINITUNE_NUM_CPUS?)"]

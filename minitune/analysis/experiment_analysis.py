@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minitune")
 
 
-_NAMES_OF_GRID = {"get_best_result": "best_result", "get_dataframe": "dataframe()"}
-"""Names that a `ResultGrid` has, and what to write here."""
-
-
 class _ByTrial(dict[str, Any]):
     """Values by trial id. A trial's directory finds them, too: in Ray 1, it was the key."""
 
@@ -93,13 +89,6 @@ class ExperimentAnalysis:
         self.default_mode = self._run.goal.mode
         self.experiment_path = self._run.path
         self.trials = self._run.trials
-
-    if not TYPE_CHECKING:  # a type checker must not accept every name
-
-        def __getattr__(self, name: str) -> Any:
-            from minitune.base.missing import missing_attribute
-
-            raise missing_attribute(self, name, _NAMES_OF_GRID)
 
     @property
     def seed(self) -> int | None:

@@ -5,7 +5,6 @@
     settings              the environment variables
     clock                 the time, also a virtual one
     lazy                  names that are loaded when used, and the door to `ray.names`
-    missing               names that a module lacks, and where they are
     checks, calls         arguments and calls of users: an error names rule and value
     conditions            the language of `ls --filter`
     numbers               what counts as a number

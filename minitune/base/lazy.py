@@ -26,9 +26,6 @@ _RAY = "ray"
 """The name of Ray itself, which is this package while `minitune.as_ray` is on."""
 _NAMES = f"{_PREFIX}{_RAY}.names"
 
-_probed: set[str] = set()
-"""The modules whose import is tried for an attribute: there may be none."""
-
 
 class LeftOutError(ModuleNotFoundError):
     """This package has no such name here. The text has the way out.
@@ -65,10 +62,7 @@ class BelowAlias:
 
 
 class Missing:
-    """Finds modules under the names of Ray, and says where other names are. It must be the last finder.
-
-    `from minitune import PopulationBasedTraining` looks for a module of that name, too.
-    """
+    """Finds modules under the names of Ray. It must be the last finder."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -76,18 +70,9 @@ class Missing:
         """Find a module; see `importlib.abc.MetaPathFinder`.
 
         Raises:
-            LeftOutError: If the name is in another module, or this package has something else.
+            LeftOutError: If this package has something else.
         """
-        if not name.startswith(_PREFIX):
-            return None
-        found = _found_by_ray(name)
-        package, _, last = name.rpartition(".")
-        if found is None and not last.startswith("_") and name not in _probed:
-            from minitune.base.missing import place_of
-
-            if place := place_of(last):
-                raise LeftOutError(f"cannot import {last!r} from {package!r}: it is {place}")
-        return found
+        return _found_by_ray(name) if name.startswith(_PREFIX) else None
 
 
 def _names_of_ray() -> Any:
@@ -132,7 +117,6 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
             return getattr(importlib.import_module(home if "." in home else f"{package}.{home}"), name)
         path = f"{package}.{name}"
         if not name.startswith("_"):
-            _probed.add(path)
             try:
                 return importlib.import_module(path)
             except LeftOutError as error:
@@ -140,14 +124,10 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
             except ModuleNotFoundError as error:
                 if error.name != path:
                     raise
-            finally:
-                _probed.discard(path)
         names = _names_of_ray()
         if names is not None and name in names.OLD_NAMES.get(package, {}):
             return names.old(package, name)
-        from minitune.base.missing import MissingNameError
-
-        raise MissingNameError(package, name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load
 

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import importlib
 import os
 import re
 import subprocess
@@ -142,3 +143,14 @@ def test_advice_to_install_a_library_is_a_requirement_of_setup_cfg():
     assert advised - {"minitune"} <= known | names
     pages = [*(ROOT / "minitune").rglob("*.py"), *(ROOT / "minitune" / "docs").glob("*.md")]
     assert [path.name for path in pages if "minitune[" in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize("module", ["minitune", "minitune.schedulers", "minitune.search"])
+def test_names_and_modules_that_are_not_there_stay_absent(module):
+    assert not hasattr(sys.modules[module], "zzz")
+    with pytest.raises(ImportError, match="cannot import name 'zzz'"):
+        exec(f"from {module} import zzz")
+    for path in (f"{module}.zzz", "minitune_plugins.Tuner"):
+        with pytest.raises(ModuleNotFoundError) as caught:
+            importlib.import_module(path)
+        assert path.startswith(caught.value.name)

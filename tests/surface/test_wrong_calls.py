@@ -102,12 +102,3 @@ def test_all_frames_are_shown_on_request(monkeypatch):
     with pytest.raises(TuneError) as caught:
         fit(f, {"x": 1, "half": sample_from(half)})
     assert len(traceback.extract_tb(caught.value.__cause__.__traceback__)) > 1
-
-
-@pytest.mark.parametrize(
-    ("name", "here"),
-    [("suggest_float", "uniform or loguniform"), ("minimize", r"Tuner\(...\).fit\(\)")],
-)
-def test_a_function_of_another_library_is_named_as_it_is_called_here(name, here):
-    with pytest.raises(AttributeError, match=f"no attribute '{name}': it is {here}$"):
-        getattr(tune, name)
