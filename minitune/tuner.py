@@ -221,7 +221,7 @@ class Tuner:
         """
         from minitune.driver.resume import Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.reading import read_description
-        from minitune.record.run_files import comparable_space, load_tuner_file
+        from minitune.record.run_files import load_tuner_file
         from minitune.space.difference import differences
 
         refuse_out_of_scope(storage_filesystem)
@@ -234,7 +234,7 @@ class Tuner:
             if resume_errored or restart_errored:
                 resume_config.errored = ResumeType.RESUME if resume_errored else ResumeType.RESTART
         run = RunDirectory(run_path(path))
-        recorded = load_tuner_file(run, is_compared=param_space is not None)
+        recorded = load_tuner_file(run)
         _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
         if param_space is not None and "param_space" not in recorded.lost:
             _check_same_keys(recorded.param_space, as_space(param_space))
@@ -247,9 +247,7 @@ class Tuner:
         check_same_trainable(tuner._plan, recorded.trainable_name)
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
         if param_space is not None and "param_space" not in recorded.lost:
-            assert recorded.objects is not None
-            given = comparable_space(tuner._plan.experiment.param_space, recorded.objects)
-            changes = differences(recorded.param_space, given)
+            changes = differences(recorded.param_space, tuner._plan.experiment.param_space)
             if changes:
                 warn_of_other_space(run, changes)
         tuner._resumption = Resumption(
@@ -259,7 +257,6 @@ class Tuner:
             tune_config is not None,
             run_config is not None,
             True,
-            recorded.objects,
         )
         return tuner
 

@@ -194,26 +194,6 @@ class Stored:
         return self.text
 
 
-class _InMessage:
-    """Stands for a stored value in a message to a worker: unpickling it reads the value."""
-
-    def __init__(self, path: str):
-        self._path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        _note(self._path)
-        return _read_stored, (self._path,)
-
-
-def _read_stored(path: str) -> Any:
-    try:
-        return read_value(path)[0]
-    except FileNotFoundError as error:
-        raise ObjectLostError(
-            f"a large value of a configuration is not in {path}, where it was stored: the run was moved or removed"
-        ) from error
-
-
 @contextlib.contextmanager
 def noting() -> Iterator[list[str]]:
     """In the `with` block, the path of each value whose reference is pickled goes into a list. Not thread-safe."""
@@ -233,9 +213,9 @@ def _note(path: str) -> None:
 
 # -- values in files ---------------------------------------------------------------------------------------------------
 class _Sink:
-    """Writes to a file, to a digest, or to both, and counts the bytes."""
+    """Writes to a file, and to a digest if there is one, and counts the bytes."""
 
-    def __init__(self, file: BinaryIO | None, digest: Any = None):
+    def __init__(self, file: BinaryIO, digest: Any = None):
         self.size_bytes = 0
         self._file = file
         self._digest = digest
@@ -243,8 +223,7 @@ class _Sink:
     def write(self, data: Any) -> int:
         if self._digest is not None:
             self._digest.update(data)
-        if self._file is not None:
-            self._file.write(data)
+        self._file.write(data)
         self.size_bytes += len(data)
         return len(data)
 
@@ -348,8 +327,7 @@ class ValueDirectory:
 class ObjectStore:
     """The values of a run that are too large for its journal, in files named by the checksum of their content.
 
-    Equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file. The checksum
-    of an object that many trials share is worked out once: no one may change it during the run.
+    Equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file.
 
     The background sync of the journal first syncs the files that its records name, which may take a second. After a
     power cut before that, the journal may name a file that is not whole: a load finds that, and `journal.repair` gives
@@ -359,9 +337,7 @@ class ObjectStore:
     def __init__(self, directory: str):
         self.directory = directory
         self._unsynced: list[str] = []
-        # By its id, an object that trials share, which stays alive here; and by name, the same objects.
-        self.shared: dict[int, tuple[Any, Stored]] = {}
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}  # by name, the values that trials share
         self._whole: set[str] = set()  # names of values whose files are whole
         self._taken_in: dict[str, Stored] = {}  # by the path of a value of `put`
 
@@ -374,15 +350,20 @@ class ObjectStore:
             _stores[directory] = found
         return found
 
-    def put(self, value: Any, text: str, is_shared: bool = False) -> Stored:
-        """Store a value for a later process, and return what stands for it. Blocks. `text` is shown in its place. If it
-        `is_shared`, this object is known from now on.
-        """
-        stored = self.known(value)
-        if stored is None or not self._has(stored):
-            stored = self._write(value, text)
-        if is_shared:
-            self._share(value, stored)
+    def put(self, value: Any, text: str) -> Stored:
+        """Store a value for a later process, and return what stands for it. Blocks. `text` is shown in its place."""
+        files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
+        temporary = os.path.join(self.directory, files.temporary_name())
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
+        try:
+            digest = _sha256()
+            with open(descriptor, "wb") as file:
+                sink = _Sink(file, digest)
+                _write_value(sink, value, text, dump_for_later)
+            stored = Stored(digest.hexdigest(), text, sink.size_bytes)
+            self._keep(temporary, stored)
+        finally:
+            files.remove_file(temporary)
         return stored
 
     def take_in(self, path: str) -> Stored | None:
@@ -407,55 +388,6 @@ class ObjectStore:
                 files.remove_file(temporary)
             self._taken_in[path] = stored
         return self._taken_in[path]
-
-    def known(self, value: Any) -> Stored | None:
-        """What stands for a shared object, without a look at its content; None if it is not known."""
-        _, stored = self.shared.get(id(value), (None, None))
-        return stored
-
-    def look_up(self, value: Any, text: str) -> Stored:
-        """What would stand for a value of a configuration. Nothing is written. Blocks. If it is stored already, `load`
-        returns this object, and the value is not read again.
-        """
-        digest = _sha256()
-        sink = _Sink(None, digest)
-        _write_value(sink, value, text, dump_for_later)
-        stored = Stored(digest.hexdigest(), text, sink.size_bytes)
-        if self._has(stored):
-            self._share(value, stored)
-        return stored
-
-    def in_message(self, tree: Any) -> Any:
-        """A configuration as it is sent to a worker of this machine, which reads known objects from their files.
-        Without `shared` objects it is the configuration itself.
-        """
-        stored = self.known(tree)
-        if stored is not None:
-            return _InMessage(self.path_of(stored.name))
-        if type(tree) is dict:
-            return {key: self.in_message(member) for key, member in tree.items()}
-        if type(tree) in (list, tuple):
-            return type(tree)(map(self.in_message, tree))
-        return tree
-
-    def _share(self, value: Any, stored: Stored) -> None:
-        self.shared[id(value)] = value, stored
-        self._loaded.setdefault(stored.name, value)
-
-    def _write(self, value: Any, text: str) -> Stored:
-        files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
-        temporary = os.path.join(self.directory, files.temporary_name())
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
-        try:
-            digest = _sha256()
-            with open(descriptor, "wb") as file:
-                sink = _Sink(file, digest)
-                _write_value(sink, value, text, dump_for_later)
-            stored = Stored(digest.hexdigest(), text, sink.size_bytes)
-            self._keep(temporary, stored)
-        finally:
-            files.remove_file(temporary)
-        return stored
 
     def _keep(self, temporary: str, stored: Stored) -> None:
         """Give a whole file its name, unless there is such a file."""
@@ -505,7 +437,7 @@ class ObjectStore:
         self.check(stored.name)
         value = read_value(self.path_of(stored.name))[0]
         if is_shared:
-            self._share(value, stored)
+            self._loaded[stored.name] = value
         return value
 
     def check(self, name: str) -> None:

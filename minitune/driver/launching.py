@@ -183,17 +183,13 @@ class Launcher:
     def _start_worker(self, trial: Trial, directory: str, start: StartPoint) -> None:
         """Write the record of the start, then start the worker. Refusal: the trial cannot be sent."""
         factory, reuse_key = self._worker_kind(trial)
-        objects = self._recorder.journal.objects
-        config = trial.current_config
-        if objects.shared:
-            config = objects.in_message(config)
         info = TrialInfo(
             trial.trial_id,
             trial.name,
             directory,
             self._recorder.run.name,
             trial.seed,
-            config,
+            trial.current_config,
             trial.attempt.number,
             trial.next_checkpoint,
             trial.num_failures,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 from minitune.base.files import local_path
 from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
-from minitune.base.shared_values import ObjectStore
 from minitune.base.snapshots import SCHEDULER, SEARCHER
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.driver import Driver, base_seed, run_record
@@ -35,7 +34,7 @@ from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, driver_pid
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
-from minitune.record.run_files import comparable_space, dump_trainable, recorded_space, write_trainable_file
+from minitune.record.run_files import dump_trainable, recorded_space, write_trainable_file
 from minitune.result import flatten
 from minitune.space.difference import differences
 from minitune.trainable.session import current_session
@@ -58,7 +57,6 @@ class Resumption:
             replayed to it.
         has_new_run: The same for a RunConfig, which has stopper and callbacks.
         is_compared: Whether the space was compared with the recorded one.
-        objects: Keeps the large values of the recorded run loaded, so that none is loaded twice.
     """
 
     run: RunDirectory
@@ -67,7 +65,6 @@ class Resumption:
     has_new_tune: bool = True
     has_new_run: bool = True
     is_compared: bool = False
-    objects: object = None
 
 
 class ResumedDriver(Driver):
@@ -96,11 +93,10 @@ class ResumedDriver(Driver):
         # Before a file of the run is unpickled here.
         check_own_directory(run.path)
         check_trusted(run.path)
-        objects = ObjectStore.of(run.objects)  # it stays until the journal has it: equal large values are not loaded
         offer(plan)  # as in `Driver.open`
         trainable = dump_trainable(*plan.bare_trainable())
         if not self._wanted.is_compared:
-            changes = _changes(plan, run, objects)
+            changes = _changes(plan, run)
             if changes:
                 warn_of_other_space(run, changes)
         opened = self._closing.enter_context(OpenRun(plan, run))
@@ -204,12 +200,12 @@ def check_description(run: RunDirectory, before: RunDescription, now: RunDescrip
 
 
 # -- another search space --------------------------------------------------------------------------------------------
-def _changes(plan: Plan, run: RunDirectory, objects: ObjectStore) -> list[str]:
+def _changes(plan: Plan, run: RunDirectory) -> list[str]:
     """The differences between the plan's space and the recorded one; empty if that cannot be read."""
     recorded = recorded_space(run)
     if recorded is None:
         return []
-    return differences(recorded, comparable_space(plan.experiment.param_space, objects))
+    return differences(recorded, plan.experiment.param_space)
 
 
 def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
@@ -258,7 +254,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     if found:
         is_unfinished, _, _, path = max(found)
         run = RunDirectory(path)
-        changes = _changes(plan, run, ObjectStore.of(run.objects))
+        changes = _changes(plan, run)
         if changes and is_unfinished and not shared_variable(RESUME_FORCE):
             raise TuneError(
                 "\n  ".join([f"the search space differs from that of the run in {path}:", *changes])

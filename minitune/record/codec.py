@@ -165,11 +165,9 @@ class _Tagger:
 
     def __init__(self, objects: ObjectStore):
         self._objects = objects
-        self._is_shared = False
         self._nodes = 0
 
     def record(self, record: dict[str, Any]) -> Any:
-        self._is_shared = record.get(records.KIND) in _WITH_CONFIG
         return self.pairs([(key, self._field(value)) for key, value in record.items()])
 
     def _field(self, field: Any) -> Any:
@@ -232,11 +230,10 @@ class _Tagger:
             return _tag("unrecorded", value.reason, text=text)
         what = f"the value {text} of a record"
         try:
-            if self._objects.known(value) is None:
-                data = dumps_small(value, what, INLINE_LIMIT_BYTES, for_later=True)
-                if data is not None:
-                    return _pickle_tag(Pickled(text, data))
-            return _pickle_tag(self._objects.put(value, text, self._is_shared))
+            data = dumps_small(value, what, INLINE_LIMIT_BYTES, for_later=True)
+            if data is not None:
+                return _pickle_tag(Pickled(text, data))
+            return _pickle_tag(self._objects.put(value, text))
         except TypeError as error:
             warn_once(
                 f"{text} is recorded as text only, so a resume cannot restore it: {error}",

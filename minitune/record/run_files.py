@@ -11,7 +11,7 @@ import logging
 import os
 import pickle
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal
@@ -53,7 +53,6 @@ class RecordedTuner(NamedTuple):
 
     Attributes:
         lost: Names of settings that could not be pickled, such as `tune_config.search_alg`.
-        objects: The store of its large values, each known while this lives.
     """
 
     trainable_name: str
@@ -61,7 +60,6 @@ class RecordedTuner(NamedTuple):
     tune_config: TuneConfig
     run_config: RunConfig
     lost: tuple[str, ...] = ()
-    objects: ObjectStore | None = None
 
 
 class TunerContent(NamedTuple):
@@ -141,14 +139,13 @@ _Large = Stored | tuple[Stored, int] | ObjectRef
 
 def _put(value: Any, objects: ObjectStore) -> _Large:
     if not isinstance(value, ObjectRef):
-        return objects.put(value, object_text(value), is_shared=True)
+        return objects.put(value, object_text(value))
     stored = objects.take_in(value.path)
     return value if stored is None else (stored, value.number)
 
 
-def load_tuner_file(run: RunDirectory, *, is_compared: bool = False) -> RecordedTuner:
-    """Read `tuner.pkl`. This executes code that its author chose. If the space `is_compared` only, it has hashes in
-    place of large values, as from `comparable_space`.
+def load_tuner_file(run: RunDirectory) -> RecordedTuner:
+    """Read `tuner.pkl`. This executes code that its author chose.
 
     Raises:
         RunNotFoundError: If the directory holds no run.
@@ -172,43 +169,15 @@ def load_tuner_file(run: RunDirectory, *, is_compared: bool = False) -> Recorded
     lost = tuple(name for name, data in file.parts.items() if data == _LOST)
     return RecordedTuner(
         trainable_name,
-        {} if "param_space" in lost else file.load("param_space", by_hash=is_compared),
+        {} if "param_space" in lost else file.load("param_space"),
         file.config("tune_config", TuneConfig()),
         run_config,
         lost,
-        file.objects,
     )
 
 
-@dataclass(frozen=True)
-class _ByHash:
-    """A large value in a comparison."""
-
-    stored: Stored
-
-    def __repr__(self) -> str:
-        return f"{self.stored.text} ({self.stored.name[:8]})"
-
-
-def comparable_space(space: Any, objects: ObjectStore) -> Any:
-    """A search space with hashes in place of large values, to compare it with the one of a run. What is stored there
-    already will not be loaded. Blocks while it reads the values.
-    """
-    parts: dict[str, bytes] = {}
-    large: list[Any] = []
-    _add(parts, large, "param_space", space)
-    if parts["param_space"] == _LOST:
-        return space
-    compared = [
-        value if isinstance(value, ObjectRef) else _ByHash(objects.look_up(value, object_text(value)))
-        for value in large
-    ]
-    return loads_referring(parts["param_space"], compared.__getitem__)
-
-
 def recorded_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run was started, as from `comparable_space`; None, after a warning, if it cannot be
-    read.
+    """The search space with which a run was started; None, after a warning, if it cannot be read.
 
     This executes code of the file's author; UntrustedStateError: that may be another user.
     """
@@ -216,7 +185,7 @@ def recorded_space(run: RunDirectory) -> dict[str, Any] | None:
         file = _TunerFile(run)
         if file.parts["param_space"] == _LOST:
             raise TuneError("it could not be pickled when the run began")
-        space: dict[str, Any] = file.load("param_space", by_hash=True)
+        space: dict[str, Any] = file.load("param_space")
     except UntrustedStateError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
@@ -233,12 +202,12 @@ class _TunerFile:
         check_trusted(run.tuner)
         with open(run.tuner, "rb") as file:
             self.parts: dict[str, bytes] = pickle.load(file)
-        self.objects = ObjectStore.of(run.objects)
+        self._objects = ObjectStore.of(run.objects)
         self._path = run.tuner
         self._python: str = pickle.loads(self.parts.pop(_PYTHON))
         self._large: list[_Large] = pickle.loads(self.parts.pop(_LARGE))
 
-    def load(self, name: str, by_hash: bool = False) -> Any:
+    def load(self, name: str) -> Any:
         if self._python != PYTHON and holds_code(self.parts[name]):  # the interpreter may crash when it runs the code
             raise TuneError(
                 f"{name} in {self._path} contains code of Python {self._python}, which Python {PYTHON} cannot run; "
@@ -246,17 +215,17 @@ class _TunerFile:
                 "start a new run"
             )
         try:
-            return loads_referring(self.parts[name], lambda place: self._value(self._large[place], by_hash))
+            return loads_referring(self.parts[name], lambda place: self._value(self._large[place]))
         except Exception as error:
             raise TuneError(f"{name} in {self._path} cannot be loaded ({type(error).__name__}: {error})") from error
 
-    def _value(self, large: _Large, by_hash: bool) -> Any:
+    def _value(self, large: _Large) -> Any:
         if isinstance(large, Stored):
-            return _ByHash(large) if by_hash else self.objects.load(large, is_shared=True)
+            return self._objects.load(large, is_shared=True)
         if isinstance(large, ObjectRef):
             return large
         stored, number = large
-        return ObjectRef(self.objects.path_of(stored.name), number)
+        return ObjectRef(self._objects.path_of(stored.name), number)
 
     def config(self, name: str, default: Any) -> Any:
         """Load a config, with defaults for lost fields."""

@@ -171,38 +171,6 @@ def test_equal_values_are_stored_once_under_the_checksum_of_their_file(tmp_path)
     assert objects.load(one, is_shared=True) is objects.load(one)
 
 
-def test_a_shared_object_is_pickled_once_and_a_message_has_its_file(tmp_path):
-    class Counts:
-        pickled = 0
-
-        def __reduce__(self):
-            Counts.pickled += 1
-            return list, ((1,),)
-
-    objects = ObjectStore(str(tmp_path / "objects"))
-    value = Counts()
-    assert objects.in_message({"value": value})["value"] is value
-    for _ in range(3):
-        stored = objects.put(value, "counts", is_shared=True)
-    assert Counts.pickled == 1
-    assert objects.load(stored) is value
-    config = {"inner": [(value, 2)], "x": 1}
-    with noting() as paths:
-        message = pickle.dumps(objects.in_message(config))
-    assert pickle.loads(message) == {"inner": [([1], 2)], "x": 1}
-    assert paths == [objects.path_of(stored.name)]
-    os.unlink(paths[0])
-    with pytest.raises(ObjectLostError, match="the run was moved or removed"):
-        pickle.loads(message)
-    assert objects.put(value, "counts", is_shared=True) == stored, "a file that has gone is written again"
-    later = ObjectStore(objects.directory)
-    same = Counts()
-    assert later.look_up(same, "counts") == stored
-    assert later.load(stored) is same, "it is not read"
-    assert later.look_up([2], "[2]") != stored
-    assert len(os.listdir(objects.directory)) == 1, "nothing is written"
-
-
 @pytest.mark.parametrize("spoil", ["cut", "changed", "removed"])
 def test_a_file_that_is_not_whole_is_written_again(tmp_path, spoil):
     objects = ObjectStore(str(tmp_path / "objects"))
