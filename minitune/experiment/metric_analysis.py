@@ -54,18 +54,10 @@ class MetricAnalysis:
             known[3] += 1
             known[4] = [*known[4], value][-_WINDOW:]
 
-    def get_state(self) -> dict[str, list[Any]]:
-        """The whole state as plain data, for `set_state`."""
-        return {key: known.copy() for key, known in self._metrics.items()}
-
-    def set_state(self, state: Mapping[str, list[Any]]) -> None:
-        """Restore a state from `get_state`."""
-        self._metrics = {key: known.copy() for key, known in state.items()}
-
     def copy(self) -> MetricAnalysis:
         """An independent copy, for a later rollback."""
         other = MetricAnalysis()
-        other.set_state(self.get_state())
+        other._metrics = {key: known.copy() for key, known in self._metrics.items()}
         return other
 
     def get(self, key: str, scope: str) -> float | None:

@@ -404,17 +404,6 @@ class Trial:
             flat = flatten(complete(result, config))
         progress.analysis.update(flat)
 
-    def sum_up(self) -> dict[str, Any]:
-        """The count, the last result and the statistics so far, as plain data for `take_sum`."""
-        progress = self.progress
-        return {"count": progress.num_reports, "last": progress.metrics, "analysis": progress.analysis.get_state()}
-
-    def take_sum(self, total: Mapping[str, Any]) -> None:
-        """Restore the state of `sum_up`."""
-        metrics = total["last"]
-        self.progress = Progress(total["count"], metrics, self.attempt.config)
-        self.progress.analysis.set_state(total["analysis"])
-
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
         """Add a committed checkpoint that belongs to the last result."""
         kept = KeptCheckpoint(record, self.progress.copy())

@@ -140,9 +140,6 @@ class Decisions:
             if trial.custom_dirname:
                 self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
-            total = effect.record.get(records.SUM)
-            if total is not None:  # the reader may have skipped its last results
-                history.iteration = total["last"].get(TRAINING_ITERATION, total["count"])
             self._on_transition(history, effect, effect.record["cause"])
 
     def _on_result(self, history: _History, record: records.Record) -> None:

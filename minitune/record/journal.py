@@ -29,15 +29,7 @@ from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.experiment.completed_result import CompletedResult
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal_lines import (
-    BODY,
-    body_of,
-    each_line,
-    is_good,
-    lacks_pages,
-    summed_trial,
-    undecided_trial,
-)
+from minitune.record.journal_lines import BODY, body_of, each_line, is_good, lacks_pages
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")
@@ -349,27 +341,12 @@ def lines(path: str | os.PathLike[str], begin: int = 0) -> Iterator[tuple[int, b
             yield offset, line
 
 
-def scan(
-    path: str | os.PathLike[str],
-    unpickle: bool = False,
-    begin: int = 0,
-    skip: Callable[[int, bytes], bool] | None = None,
-    on_skipped: Callable[[records.Record], object] | None = None,
-) -> Iterator[tuple[int, records.Record]]:
-    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A line for which
-    `skip(offset, line)` holds is left out; `on_skipped` gets its record.
-    """
+def scan(path: str | os.PathLike[str], unpickle: bool = False, begin: int = 0) -> Iterator[tuple[int, records.Record]]:
+    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on."""
     file_path = os.path.abspath(path)
     objects = _objects_of(file_path)
     for offset, line in lines(file_path, begin):
-        is_skipped = skip is not None and skip(offset, line)
-        if is_skipped and on_skipped is None:
-            continue
-        record = _decode(file_path, offset, line, unpickle, objects)
-        if not is_skipped:
-            yield offset, record
-        elif on_skipped is not None:
-            on_skipped(record)
+        yield offset, _decode(file_path, offset, line, unpickle, objects)
 
 
 def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[records.Record]:
@@ -424,24 +401,6 @@ def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[records.Reco
         for offset, line in each_line(file):
             if line.startswith(marks, BODY) and is_good(line):
                 yield _decode(file_path, offset, line, False, objects)
-
-
-def summed_up(path: str | os.PathLike[str]) -> Callable[[int, bytes], bool]:
-    """A `skip` for a reader that needs the state of each trial: results without a decision that a later sum of their
-    trial covers. Blocks for one reading, which checks nothing.
-    """
-    sums: dict[bytes, int] = {}  # by trial id as in JSON, the offset of the last sum
-    with _reading(os.path.abspath(path)) as file:
-        for offset, line in each_line(file):
-            trial_id = summed_trial(line)
-            if trial_id:
-                sums[trial_id] = offset
-
-    def skips(offset: int, line: bytes) -> bool:
-        trial_id = undecided_trial(line)
-        return bool(trial_id) and offset < sums.get(trial_id, 0)
-
-    return skips
 
 
 def _end_of(path: str) -> int:

@@ -1,6 +1,4 @@
-"""The lines of a journal: `crc32 in 8 hex digits, space, JSON, newline`; how they are read and checked, and what a line
-tells without decoding.
-"""
+"""The lines of a journal: `crc32 in 8 hex digits, space, JSON, newline`; how they are read and checked."""
 
 from __future__ import annotations
 
@@ -14,12 +12,7 @@ from minitune.record import records
 
 BODY = 9
 """The position of the JSON in a line, after eight digits and a space."""
-_SUM = b'"%b":{' % records.SUM.encode()
-_UNDECIDED = b'"decision":"CONTINUE","reason":"","checkpoint":null}\n'
 _HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
-_RESULT = b'{"%b":"%b","trial":"' % (records.KIND.encode(), records.RESULT.encode())
-_STATUS = b'{"%b":"%b",' % (records.KIND.encode(), records.STATUS.encode())
-_ID = BODY + len(_RESULT)
 _ZEROS = re.compile(rb"\0+")
 _SECTOR_BYTES = 512
 
@@ -33,22 +26,6 @@ def head(line: bytes) -> tuple[bytes, bytes]:
     if found is None:
         return b"", b""
     return found[1], found[2] or b""
-
-
-def summed_trial(line: bytes) -> bytes:
-    """The id of the trial, as `head`, of whose results a line has the sum; else empty."""
-    if _SUM in line and line.startswith(_STATUS, BODY):
-        return head(line)[1]
-    return b""
-
-
-def undecided_trial(line: bytes) -> bytes:
-    """The id of the trial, as `head`, of a result without a decision, its reason or its facts, and without a
-    checkpoint; else empty.
-    """
-    if line.endswith(_UNDECIDED):  # only results end so
-        return line[_ID : line.find(b'"', _ID)]
-    return b""
 
 
 def body_of(line: bytes) -> str:

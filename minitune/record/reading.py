@@ -1,7 +1,6 @@
 """Reading a run into a `Story`, once or again and again, without a lock: a driver may be writing.
 
-A reader may skip results that a table of trials does not need (`journal.summed_up`). A `Listener` hears what a
-`RunFollower` reads.
+A `Listener` hears what a `RunFollower` reads.
 
 Objects are unpickled only on request. A torn end is ignored: its record may still be on its way.
 """
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from minitune.base.checks import require, shown
@@ -48,8 +47,7 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
     is_empty = True
     damage = None
     try:
-        found = journal.scan(run.journal, skip=journal.summed_up(run.journal))
-        for _ in story.follow(record for _, record in found):
+        for _ in story.follow(journal.read(run.journal)):
             is_empty = False
         if is_empty and has_trials:
             damage = run.lost_journal()
@@ -154,17 +152,9 @@ class RunFollower:
     Args:
         unpickle: Only after `lock.check_trusted`.
         listener: Hears the effect of each record that is read.
-        on_skipped: Gets the results that `journal.summed_up` takes, in their places among the effects. Statistics have
-            them already.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        unpickle: bool = False,
-        listener: Listener | None = None,
-        on_skipped: Callable[[records.Record], object] | None = None,
-    ):
+    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, listener: Listener | None = None):
         directory = local_path(path)
         if os.path.isfile(directory):
             directory = os.path.dirname(directory)
@@ -175,7 +165,6 @@ class RunFollower:
         self.run = Story(directory)
         self._unpickle = unpickle
         self._listener = listener
-        self._on_skipped = on_skipped
         self._last: int | None = None  # the offset of the last applied record
         self._size_bytes = -1
 
@@ -194,8 +183,7 @@ class RunFollower:
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
         listener = self._listener
-        skip = journal.summed_up(self._journal) if before is None else None
-        found = journal.scan(self._journal, self._unpickle, before or 0, skip, self._on_skipped)
+        found = journal.scan(self._journal, self._unpickle, before or 0)
 
         def new_records() -> Iterator[records.Record]:
             for offset, record in found:

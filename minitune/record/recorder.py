@@ -25,9 +25,6 @@ from minitune.record.trial_directories import TrialDirectories
 
 logger = logging.getLogger("minitune")
 
-# The least number of results for which a sum is recorded: `benchmarks/FINDINGS.md`, *10,000 trials*.
-_RESULTS_WORTH_A_SUM = 16
-
 
 class Recorder:
     """Writes a run's journal, and removes surplus checkpoints.
@@ -128,10 +125,7 @@ class Recorder:
         if trial.trial_id in self._ended:
             self._ended.remove(trial.trial_id)
             return
-        total = None
-        if trial.progress.num_reports >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
-            total = trial.sum_up()
-        self.record(records.status(trial.trial_id, STATUS[trial.phase], cause, total))
+        self.record(records.status(trial.trial_id, STATUS[trial.phase], cause))
 
     def result(
         self,
@@ -145,9 +139,6 @@ class Recorder:
         written before the worker gets the decision. `ends`: why the trial ends now, if nothing else has to be recorded
         before.
         """
-        is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
-        if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
-            ends = None  # the end needs a record of its own, which has the sum
         self.record(
             records.result(
                 trial.trial_id,
@@ -222,11 +213,6 @@ class Recorder:
         """Record that a trial continues from another trial's checkpoint with a new configuration."""
         self.record(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
-
-
-def _may_be_summed_up(trial: Trial) -> bool:
-    """Whether no rollback to a checkpoint may need the trial's single results."""
-    return trial.attempt.number == 1 and trial.next_checkpoint == 0
 
 
 class _Changeable(NamedTuple):

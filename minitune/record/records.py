@@ -58,9 +58,6 @@ ENDING = "ending"
 FACTS = "facts"
 """The optional field with the facts of an ending or a decision."""
 
-SUM = "sum_of_results"
-"""The optional field of a `status` record with the sum of all results of its trial so far."""
-
 Record = dict[str, Any]
 
 
@@ -267,19 +264,12 @@ def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], 
     return record
 
 
-def status(
-    trial: str,
-    status: str,
-    cause: str | Ending = "",
-    sum_of_results: Mapping[str, Any] | None = None,
-) -> Record:
-    """A trial's public status changes. `sum_of_results` (`Trial.sum_up`) lets a reader skip many results."""
+def status(trial: str, status: str, cause: str | Ending = "") -> Record:
+    """A trial's public status changes."""
     text = cause.text if isinstance(cause, Ending) else cause
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": text, "at": clock.current.time()}
     if isinstance(cause, Ending):
         record.update(_ending_fields(cause))
-    if sum_of_results is not None:
-        record[SUM] = sum_of_results
     return record
 
 

@@ -433,10 +433,6 @@ class Story:
         effect.transition = transition
         if transition is None:
             return
-        total = record.get(records.SUM) if self._has_details else None
-        if total is not None:  # the sum replaces the results, which the reader may have skipped
-            trial.attempt.config = trial.current_config
-            trial.take_sum(total)
         if transition in _ENDS:
             effect.ending = records.ending_of(record)
             self._end(trial, before, transition, effect.ending)

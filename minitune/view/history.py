@@ -127,7 +127,7 @@ class RunHistory:
             goal = read_description(self.path).goal
             metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
         self._reader = _HistoryReader(metric)
-        self._follower = RunFollower(self.path, listener=self._reader, on_skipped=self._reader.on_skipped)
+        self._follower = RunFollower(self.path, listener=self._reader)
         _, self.state = read_on(self._follower)
         self.story = self._follower.run
         story = self.story
@@ -257,10 +257,6 @@ class _HistoryReader(Decisions):
             if kind == records.EXPLOIT:
                 step = history.steps[-1] if history.steps else 0.0
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
-
-    def on_skipped(self, record: records.Record) -> None:
-        """A result that is a point of a course and nothing else."""
-        self._on_point(self.trials[record["trial"]], record["metrics"])
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = None

@@ -180,30 +180,6 @@ def test_zeros_up_to_the_end_of_a_sector_begin_a_torn_end_whatever_follows(tmp_p
     assert (tmp_path / "journal.torn-1").read_bytes() == bytes(data[len(kept) :])
 
 
-def test_a_reader_may_skip_results_without_a_decision_that_a_later_sum_covers(tmp_path):
-    path = tmp_path / "journal"
-    total = {"count": 4}
-    rows = [
-        (run_record(), True),
-        (result_of("a", 1), False),
-        (result_of("b", 2), True),
-        (records.result("a", 1, 3, {"loss": 0.5}, Decision(CONTINUE, "rung 1")), True),
-        (records.result("a", 1, 4, {"loss": 0.5}, Decision.stop(Ending.of(EndKind.CRITERION))), True),
-        (result_of("a", 5, note='"sum_of_results":{'), False),
-        (records.status("a", "TERMINATED", Ending.of(EndKind.CRITERION), total), True),
-        (result_of("a", 6), True),
-        (records.status("b", "TERMINATED", Ending.of(EndKind.RETURNED)), True),
-    ]
-    path.write_bytes(b"".join(encode(record) for record, _ in rows))
-
-    found = [record for _, record in journal.scan(path, skip=journal.summed_up(path))]
-    assert found == [record for record, is_kept in rows if is_kept]
-
-    path.write_bytes(path.read_bytes().replace(b'"note"', b'"nite"'))  # a skipped line is checked nevertheless
-    with pytest.raises(JournalCorruptError, match="bad line at byte"):
-        list(journal.scan(path, skip=journal.summed_up(path)))
-
-
 def test_damage_before_good_lines_names_position_and_way_out(tmp_path):
     path = tmp_path / "journal"
     write(path)

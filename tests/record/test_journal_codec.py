@@ -386,26 +386,3 @@ def test_the_text_of_an_object_is_short_and_survives_a_bad_repr():
 
     assert "Bad" in repr(shown["bad"])
     assert len(repr(shown["long"])) <= TEXT_LIMIT
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        {
-            "sum_of_results": {
-                "count": 1,
-                "last": {"analysis": {"a": 1}},
-                "analysis": {"loss": [1.0, 1.0, 1.0, 1, [1.0]]},
-            }
-        },
-        {"sum_of_results": {"count": 1, "last": {"loss": math.nan}, "analysis": {"loss": [math.nan, 1, 1, 1, [1]]}}},
-        {"sum_of_results": {"count": 0, "last": {}, "analysis": {}}},
-        {"facts": {"x": 1, "analysis": {"y": {}}}},
-        {"facts": {"x": {"y": 1, "analysis": {}}}},
-        {"facts": {"x": 1, "sum_of_results": {"y": 1, "analysis": {}}}},
-    ],
-)
-def test_a_status_restores_the_sum_of_results_whatever_has_the_name_of_a_field(status):
-    record = {"type": "status", "trial": "a", "status": "TERMINATED", "cause": ',"analysis":{', **status}
-
-    assert same(decode(encode(record)), record)
