@@ -29,51 +29,26 @@ class Resources:
         bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first one is for the
             trainable's own process, and may be empty. Zero amounts are removed. Do not change them.
         strategy: How the bundles are spread over the nodes of a Ray cluster.
-        *args: For Ray Tune's signature.
-        bundle_label_selector: The labels that the node of each bundle must have, such as `[{"zone": "a"}]`, on a Ray
-            cluster.
-        **kwargs: For Ray Tune's signature.
 
     Raises:
-        ValueError: If there is no bundle, the label selectors are not one dict for each bundle, an amount is negative
-            or not a number, a bundle names a resource twice, or requests more than one GPU but not a whole number.
+        ValueError: If there is no bundle, an amount is negative or not a number, a bundle names a resource twice, or
+            requests more than one GPU but not a whole number.
     """
 
-    __slots__ = ("__weakref__", "_total", "bundles", "head_bundle_is_empty", "labels", "strategy")
+    __slots__ = ("__weakref__", "_total", "bundles", "head_bundle_is_empty", "strategy")
 
     bundles: list[dict[str, float]]
     strategy: str
-    labels: list[dict[str, str]]
     head_bundle_is_empty: bool
     _total: dict[str, float]
 
-    def __new__(
-        cls,
-        bundles: Sequence[Mapping[str, float]],
-        strategy: str = "PACK",
-        *args: Any,
-        bundle_label_selector: Sequence[Mapping[str, str]] | None = None,
-        **kwargs: Any,
-    ) -> Resources:
+    def __new__(cls, bundles: Sequence[Mapping[str, float]], strategy: str = "PACK") -> Resources:
         """Check the arguments, and return the one object for this request."""
         if not isinstance(bundles, Iterable) or isinstance(bundles, (str, Mapping)):
             raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
             raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
-        given: Any = bundle_label_selector
-        if given is None:
-            given = ()
-        is_list = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
-        labels: list[Any] = []
-        if is_list:
-            labels = list(given)
-        has_dicts = is_list and all(isinstance(each, Mapping) for each in labels)
-        if not has_dicts or (labels and len(labels) != len(bundles)):
-            raise ValueError(
-                "bundle_label_selector must be None or a list with one dict for each bundle, such as "
-                f"[{{'zone': 'a'}}], but got {shown(bundle_label_selector)}"
-            )
-        return _checked([_clean(bundle) for bundle in bundles], strategy, [dict(each) for each in labels])
+        return _checked([_clean(bundle) for bundle in bundles], strategy)
 
     @classmethod
     def of(cls, request: Resources | Mapping[str, Any] | None) -> Resources:
@@ -114,7 +89,7 @@ class Resources:
         return f"PlacementGroupFactory({self.bundles!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _checked, (self.bundles, self.strategy, self.labels)
+        return _checked, (self.bundles, self.strategy)
 
     def __copy__(self) -> Resources:
         return self
@@ -127,15 +102,14 @@ class Resources:
 _known: weakref.WeakValueDictionary[Any, Resources] = weakref.WeakValueDictionary()
 
 
-def _checked(bundles: list[dict[str, float]], strategy: str, labels: Sequence[dict[str, str]] = ()) -> Resources:
+def _checked(bundles: list[dict[str, float]], strategy: str) -> Resources:
     """The one object for checked bundles: every worker unpickles requests this way."""
-    key = (tuple(frozenset(bundle.items()) for bundle in bundles), repr((strategy, labels)))
+    key = (tuple(frozenset(bundle.items()) for bundle in bundles), repr(strategy))
     resources = _known.get(key)
     if resources is None:
         resources = object.__new__(Resources)
         resources.bundles = bundles
         resources.strategy = strategy
-        resources.labels = list(labels)
         resources.head_bundle_is_empty = not bundles[0]
         total: dict[str, float] = {}
         for bundle in bundles:

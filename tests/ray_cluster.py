@@ -49,7 +49,7 @@ def cluster() -> Iterator[Cluster]:
 def two_nodes() -> Iterator[Cluster]:
     """A cluster with two nodes of 2 CPUs, one of them with two spots. This process is connected."""
     with _running("", num_cpus=2, num_gpus=0) as found:
-        found.add_node(num_cpus=2, resources={"spot": 2}, labels={"region": "far"}, **NODE)
+        found.add_node(num_cpus=2, resources={"spot": 2}, **NODE)
         ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
         yield found
         ray.shutdown()

@@ -314,10 +314,7 @@ def close(ending: Ending, took_s: float | None = None) -> Record:
 
 
 def _resource_fields(resources: Resources) -> dict[str, Any]:
-    fields = {"bundles": resources.bundles, "strategy": resources.strategy}
-    if resources.labels:
-        fields["labels"] = resources.labels
-    return fields
+    return {"bundles": resources.bundles, "strategy": resources.strategy}
 
 
 def _ending_fields(ending: Ending) -> dict[str, Any]:
@@ -350,4 +347,4 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 def resources_of(record: Mapping[str, Any]) -> Resources:
     """The resources in a `trial` record. ValueError if they are malformed."""
     fields = record["resources"]
-    return Resources(fields["bundles"], fields["strategy"], bundle_label_selector=fields.get("labels"))
+    return Resources(fields["bundles"], fields["strategy"])

@@ -256,16 +256,12 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             "max_task_retries": 0,
         }
         group = None
-        if len(request.bundles) > 1 or request.labels:
+        if len(request.bundles) > 1:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
             # Ray refuses empty bundles. With an empty head, the actor takes none of the bundles.
-            kept = [number for number, bundle in enumerate(request.bundles) if bundle]
-            labels = {}
-            if request.labels:
-                labels["bundle_label_selector"] = [request.labels[number] for number in kept]
-            bundles = [request.bundles[number] for number in kept]
-            group = self._ray.util.placement_group(bundles, strategy=request.strategy, **labels)
+            bundles = [bundle for bundle in request.bundles if bundle]
+            group = self._ray.util.placement_group(bundles, strategy=request.strategy)
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 group,
                 placement_group_bundle_index=0 if head else -1,

@@ -265,19 +265,12 @@ def test_a_module_missing_on_the_nodes_gets_an_error_with_the_way_out(
     assert "runtime_env" in str(result.error)
 
 
-def test_bundles_and_labels_choose_nodes(tmp_path: Path) -> None:
-    def looking(config):
-        tune.report({"node": ray.get_runtime_context().get_node_id()})
-
-    far = {node["NodeID"] for node in ray.nodes() if node["Labels"].get("region") == "far"}
+def test_bundles_choose_nodes(tmp_path: Path) -> None:
     spread = Resources([{"CPU": 1}, {"CPU": 1}], "STRICT_SPREAD")
-    labelled = Resources([{"CPU": 1}], bundle_label_selector=[{"region": "in(far,away)"}])
-    (on_two,) = fit(tune.with_resources(looking, spread), tmp_path / "spread")
-    (on_far,) = fit(tune.with_resources(looking, labelled), tmp_path / "labelled")
+    (on_two,) = fit(tune.with_resources(lambda config: {"n": 1}, spread), tmp_path)
 
     assert on_two.error is None
     assert not [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
-    assert {on_far.metrics["node"]} == far
 
 
 def test_a_trial_of_a_dead_node_continues_on_another_one(tmp_path: Path, two_nodes: Cluster) -> None:
