@@ -3,9 +3,8 @@
 `rerun` runs a trial in this process, in a separate directory, and does not change the run. The trainable runs on the
 main thread, as in a worker, because debuggers, signal handlers and some libraries need it.
 
-`resume` takes a script or a run. It executes a script in this process, and a variable (`settings.RESUME`) makes its
-`fit()` resume an earlier run (see `minitune.driver.resume`). It resumes a run in this process, with the trainable that
-the run has stored.
+`resume` takes a script or a run. It becomes the script, and a variable (`settings.RESUME`) makes its `fit()` resume an
+earlier run (see `minitune.driver.resume`). It resumes a run here, with the trainable that the run has stored.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ import argparse
 import contextlib
 import faulthandler
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from minitune import runtime
 from minitune.base.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
@@ -28,9 +26,8 @@ from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
 from minitune.commands import Commands, behind_dashes, set_command
-from minitune.commands.scripts import plan_of_script, run_script
+from minitune.commands.scripts import plan_of_script
 from minitune.commands.selecting import (
-    EXIT_CANNOT,
     EXIT_ENDED_EARLY,
     EXIT_INTERRUPTED,
     EXIT_TRIALS_FAILED,
@@ -43,7 +40,7 @@ from minitune.commands.selecting import (
     run_and_trial,
 )
 from minitune.commands.telling import add_json, print_json
-from minitune.error import TuneError, format_traceback, user_traceback
+from minitune.error import format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR
@@ -320,14 +317,14 @@ def _tell_end(trial: Trial, start: StartPoint, again: _Rerun) -> int:
 def resume(options: argparse.Namespace) -> int:
     """Run `minitune resume`. Blocks until the script or the run ends."""
     if options.target.endswith(".py"):
-        return _run_script(options)
+        _become_script(options)
     _set_arguments(options.own)
     return _resume_run(existing_run(options.target), options)
 
 
-def _run_script(options: argparse.Namespace) -> int:
-    """Run the script as the main program of this process, so that Ctrl-C and the terminal are its own; it resumes its
-    runs. Blocks. Returns the exit status.
+def _become_script(options: argparse.Namespace) -> NoReturn:
+    """Run the script as Python does, in place of this command, so that Ctrl-C, the terminal and the exit status are its
+    own; it resumes its runs.
     """
     path = options.target
     if not os.path.isfile(path):
@@ -338,27 +335,8 @@ def _run_script(options: argparse.Namespace) -> int:
     os.environ[RESUME] = existing_run(options.run) if options.run else "1"
     if options.force:
         os.environ[RESUME_FORCE] = "1"
-    plans: list[Any] = []
-
-    def note(plan: Any) -> bool:
-        plans.append(plan)
-        return False
-
-    try:
-        run_script(path, options.own, note)
-    except SystemExit as end:
-        if end.code:
-            raise
-    except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != os.path.abspath(path):
-            trace = trace.tb_next
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
-        return EXIT_CANNOT
-    # A program that the script has started may have resumed its runs.
-    if not plans and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
-        raise TuneError(f"{path} has resumed nothing: it has ended without a fit() or run()")
-    return 0
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, path, *options.own])
 
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:

@@ -311,34 +311,6 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script, minitune):
     assert len(list(script.storage.iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("source", "status", "stderr"),
-    [
-        ("print('hi')", 1, "{path} has resumed nothing: it has ended without a fit() or run()\n"),
-        (
-            "import sys; print('hi'); sys.exit(0)",
-            1,
-            "{path} has resumed nothing: it has ended without a fit() or run()\n",
-        ),
-        ("import sys; print('hi'); sys.exit(5)", 5, ""),
-        (
-            "print('hi')\nraise ValueError('no luck')",
-            1,
-            'Traceback (most recent call last):\n  File "{path}", line 2, in <module>\n'
-            "    raise ValueError('no luck')\nValueError: no luck\n",
-        ),
-        # Another process may have resumed the runs.
-        ("import subprocess, sys; print('hi'); subprocess.run([sys.executable, '-c', ''])", 0, ""),
-    ],
-    ids=["plain", "exit 0", "exit 5", "raises", "starts another"],
-)
-def test_a_script_that_resumes_nothing_has_failed(script, source, status, stderr):
-    path = script.write(source)
-    done = script.run_minitune("resume", str(path))
-    assert (done.returncode, done.stdout) == (status, "hi\n")
-    assert done.stderr.removeprefix("minitune: ") == stderr.format(path=path)
-
-
 CHANGE = "x: uniform(0.0, 1.0) -> uniform(0.0, 900.0)"
 REFUSED = f"the search space differs from that of the run in {{run}}:\n  {CHANGE}\nRestore the old space"
 
