@@ -16,7 +16,7 @@ _WORDS = r"""_minitune_words() {
         '') echo run ls show best report watch logs resume stop rm rerun doctor demo completion help ;;
         run) echo --help --metric --mode --num-samples --search --scheduler --max-t --grace --time-budget --cpus \
             --gpus --concurrent --name --storage --timeout --retries --confirm --seed \
-            --pattern --shell --dry-run --json ;;
+            --pattern --dry-run --json ;;
         ls) echo --help --sort --filter --columns --json ;;
         show) echo --help --why --metric --mode --scope --json --config ;;
         best) echo --help --metric --mode --scope --json --config ;;

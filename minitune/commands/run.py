@@ -16,7 +16,6 @@ from minitune.commands.selecting import count_from, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.commands.telling import add_json
 from minitune.result import TIME_TOTAL_S
-from minitune.stopper import DictStopper
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler
@@ -65,7 +64,6 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--seed", type=int, help="the seed of the run")
     parser.add_argument("--pattern", metavar="REGEX", help="lines that match are reports; named groups are the metrics")
-    parser.add_argument("--shell", action="store_true", help="the command is one argument, for the shell")
     parser.add_argument("--dry-run", action="store_true", help="print three command lines, and run nothing")
     add_json(parser)
     set_command(
@@ -103,7 +101,7 @@ def _own_command(options: argparse.Namespace) -> tuple[CommandLine, dict[str, An
     from minitune.trainable.command_line import read_command
 
     try:
-        return read_command(options.own, is_for_shell=options.shell)
+        return read_command(options.own)
     except ValueError as error:
         raise argparse.ArgumentError(None, str(error)) from None
 
@@ -117,20 +115,17 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
         raise argparse.ArgumentError(None, rule)
     if options.own:
         raise argparse.ArgumentError(None, f"the command is in {options.sweep}, so none can follow --")
-    if options.shell:
-        raise argparse.ArgumentError(None, f"--shell is for a command behind --, but got {options.sweep}")
     sweep = read_sweep(options.sweep, options.num_samples)
     if sweep.ignored:
-        logger.warning("%s: ignored, as they mean nothing here: %s", options.sweep, ", ".join(sweep.ignored))
+        hint = "; --scheduler asha stops bad trials early" if "early_terminate" in sweep.ignored else ""
+        logger.warning("%s: ignored: %s%s", options.sweep, ", ".join(sweep.ignored), hint)
     if sweep.num_samples is None and options.time_budget is None:
         raise ValueError(
             f"{options.sweep}: a sweep without run_cap has no end; add run_cap, or pass --num-samples N or "
             "--time-budget S"
         )
-    if sweep.metric is None and options.metric is None:
-        for key, needs_metric in (("method bayes", sweep.search), ("early_terminate", sweep.stops_early)):
-            if needs_metric is not None:
-                raise ValueError(f"{options.sweep}: {key} needs metric; add it, or pass --metric and --mode")
+    if sweep.metric is None and options.metric is None and sweep.search is not None:
+        raise ValueError(f"{options.sweep}: method bayes needs metric; add it, or pass --metric and --mode")
     return sweep
 
 
@@ -171,7 +166,7 @@ def _check_program(command: CommandLine) -> None:
     """Refuse a program that does not exist before the run begins."""
     word = command.words[0]
     program = word[0] if len(word) == 1 else None  # a word with a parameter in it is known only when a trial starts
-    if command.is_for_shell or not isinstance(program, str) or shutil.which(program):
+    if not isinstance(program, str) or shutil.which(program):
         return
     if os.path.isfile(program):
         raise PermissionError(f"{program} is not executable: put its interpreter before it, such as python")
@@ -203,14 +198,11 @@ def _show_commands(command: CommandLine, space: dict[str, Any], options: argpars
         echo(shlex.join(command.filled(config, f"TRIAL_DIR_{number}", f"SEED_{number}")))
 
 
-def _scheduler(options: argparse.Namespace, sweep: SweepFile) -> TrialScheduler | None:
+def _scheduler(options: argparse.Namespace) -> TrialScheduler | None:
     from minitune import create_scheduler
 
     name = options.scheduler
     arguments: dict[str, Any] = {}
-    if name is None and sweep.stops_early is not None:
-        name = _ASHA
-        arguments.update(sweep.stops_early)
     # An option without an effect would let the user believe in a limit that is not there.
     for option, argument, value, owners in (
         ("--max-t", "max_t", options.max_t, _SCHEDULERS),
@@ -235,9 +227,6 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         num_samples = options.num_samples
     if num_samples is None:
         num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
-    target = None
-    if sweep.target is not None:
-        target = _Target(str(sweep.metric), sweep.mode, sweep.target)
     # A checkpoint may be large, and only the last one (and the best one) is of any use to a program.
     kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode or "max")
     program: Any = Program(command, os.getcwd(), options.pattern)
@@ -252,7 +241,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             mode=mode,
             num_samples=num_samples,
             search_alg=_searcher(options, sweep),
-            scheduler=_scheduler(options, sweep),
+            scheduler=_scheduler(options),
             time_budget_s=options.time_budget,
             max_concurrent_trials=options.concurrent,
             trial_timeout_s=options.timeout,
@@ -262,33 +251,9 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         run_config=RunConfig(
             name=options.name or sweep.name,
             storage_path=options.storage,
-            stop=target,
             verbose=0 if options.json else None,
             failure_config=FailureConfig(options.retries),
             checkpoint_config=kept,
         ),
     )
-    status = fit_to_the_end(tuner, as_json=options.json)
-    if target is not None and target.is_reached and not options.json:
-        echo(f"The run has ended because {target.describe()}.")
-    return status
-
-
-class _Target(DictStopper):
-    """Ends the run when the metric of any trial has reached a value."""
-
-    _is_goal = True
-
-    def __init__(self, metric: str, mode: str | None, value: float):
-        super().__init__({metric: ("<=" if mode == "min" else ">=", value)})
-        self.is_reached = False
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        self.is_reached = super().__call__(trial_id, result) or self.is_reached
-        return self.is_reached
-
-    def stop_all(self) -> bool:
-        return self.is_reached
-
-    def seconds_left(self) -> None:
-        """See `Stopper.seconds_left`. None, because only a result can change the answer."""
+    return fit_to_the_end(tuner, as_json=options.json)

@@ -11,7 +11,6 @@ import ast
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -38,7 +37,6 @@ OF_THE_TRIAL = ("trial_dir", "seed")
 """Names that every command line may use: the trial's directory, and its seed. Parameters come first."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
-_SHELL = ("sh", "-c")
 _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser raises for a text that is no expression."""
 
@@ -63,33 +61,19 @@ Word: TypeAlias = "tuple[str | ParameterSlot, ...]"
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The words of a command, with slots for values.
-
-    Attributes:
-        is_for_shell: Whether the only word is a command of a shell, for which values are quoted.
-    """
+    """The words of a command, with slots for values."""
 
     words: tuple[Word, ...]
-    is_for_shell: bool = False
 
     def filled(self, config: Mapping[str, Any], trial_dir: str, seed: object) -> list[str]:
         """The words with values in their slots, for a new process."""
         values = {"trial_dir": trial_dir, "seed": seed, **config}
-        words = ["".join(self._part(part, values) for part in word) for word in self.words]
-        return [*_SHELL, *words] if self.is_for_shell else words
-
-    def _part(self, part: str | ParameterSlot, values: Mapping[str, Any]) -> str:
-        if isinstance(part, str):
-            return part
-        text = part.filled(values)
-        return shlex.quote(text) if self.is_for_shell else text
+        return ["".join(part if isinstance(part, str) else part.filled(values) for part in word) for word in self.words]
 
     @property
     def name(self) -> str:
         """A short name: that of the script or of Python's module, if there is one, else that of the program."""
         words = [word[0] for word in self.words if isinstance(word[0], str)]
-        if self.is_for_shell:
-            words = words[0].split() if words else []
         if len(words) > 2 and words[1] == "-m":  # of Python
             return re.sub(r"[^\w-]+", "_", words[2])
         scripts = [word for word in words[:3] if re.search(r"\w\.\w+$", word) and not word.startswith("-")]
@@ -107,7 +91,7 @@ def argument_of(value: Any) -> str:
     return str(value)
 
 
-def read_command(words: Sequence[str], *, is_for_shell: bool = False) -> tuple[CommandLine, dict[str, Any]]:
+def read_command(words: Sequence[str]) -> tuple[CommandLine, dict[str, Any]]:
     """Read the words of a command with parameters; return the command line, and the search space.
 
     Raises:
@@ -115,8 +99,6 @@ def read_command(words: Sequence[str], *, is_for_shell: bool = False) -> tuple[C
     """
     if not words:
         raise ValueError("a command is needed: minitune run -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'")
-    if is_for_shell and len(words) > 1:
-        raise ValueError(f"--shell takes the whole command as one argument, but got {len(words)}: put it into quotes")
     space: dict[str, Any] = {}
     read = []
     for word in words:
@@ -141,7 +123,7 @@ def read_command(words: Sequence[str], *, is_for_shell: bool = False) -> tuple[C
         tuple(part if isinstance(part, str) else slot_of(part.name, space.get(part.name)) for part in parts)
         for parts in read
     )
-    return CommandLine(made, is_for_shell), space
+    return CommandLine(made), space
 
 
 def slot_of(name: str, domain: Any) -> ParameterSlot:

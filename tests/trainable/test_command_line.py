@@ -6,8 +6,8 @@ from minitune import quniform, uniform
 from minitune.trainable.command_line import argument_of, read_command, slot_of
 
 
-def filled(words, config, is_for_shell=False):
-    command, _ = read_command(words, is_for_shell=is_for_shell)
+def filled(words, config):
+    command, _ = read_command(words)
     return command.filled(config, "/run/trial", 7)
 
 
@@ -57,11 +57,6 @@ def test_a_parameter_hides_what_the_trial_would_give():
     assert filled(["{seed: choice([3])}", "{seed}", "{trial_dir}"], {"seed": 3}) == ["3", "3", "/run/trial"]
 
 
-def test_a_command_of_a_shell_has_quoted_values():
-    words = ["echo {a: choice([1])}{a}; {{a}}"]
-    assert filled(words, {"a": "x; y"}, is_for_shell=True) == ["sh", "-c", "echo 'x; y''x; y'; {a}"]
-
-
 def test_domains_in_the_words_make_the_space():
     command, space = read_command(["{lr: uniform(0, 1)}", "{act: choice(['a}', \"b\"])}x", "{lr}"])
     assert sorted(space) == ["act", "lr"]
@@ -90,11 +85,6 @@ def test_a_value_with_a_whole_step_is_whole():
 def test_a_command_that_cannot_be_read_is_refused(words, message):
     with pytest.raises(ValueError, match=message):
         read_command(words)
-
-
-def test_a_command_of_a_shell_is_one_word():
-    with pytest.raises(ValueError, match="takes the whole command as one argument, but got 2"):
-        read_command(["echo", "x"], is_for_shell=True)
 
 
 @pytest.mark.parametrize(
