@@ -9,20 +9,17 @@ does not name is a leftover, removed before the next attempt. Numbers increase o
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import pickle
 import re
 import stat
-import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.checks import shown
@@ -38,7 +35,6 @@ _DIRECTORY = re.compile(r"checkpoint_(\d{6,})")
 # The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed.
 _OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
-_T = TypeVar("_T")
 
 
 class Checkpoint:
@@ -128,7 +124,7 @@ class Checkpoint:
 
         Raises:
             FileNotFoundError: If there is no such directory.
-            IsADirectoryError: If a directory has the name of a file of the checkpoint.
+            OSError: If a directory has the name of a file of the checkpoint, such as IsADirectoryError.
             ValueError: If it has anything but files, directories and links.
         """
         import tempfile
@@ -415,64 +411,29 @@ def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: 
     a file that has other names.
 
     Raises:
-        IsADirectoryError: If a directory would have to be replaced.
+        OSError: If a directory would have to be replaced, such as IsADirectoryError.
     """
     for entry in entries:
         origin = os.path.join(source, entry.name)
-        copy = os.path.join(target, entry.name)
-        if entry.name.endswith("/"):
-            with suppress(IsADirectoryError):  # it is there already
-                _put(copy.rstrip("/"), os.mkdir)  # with the slash, a link would be followed
+        copy = os.path.join(target, entry.name).rstrip("/")  # with the slash, a link would be followed
+        is_directory = entry.name.endswith("/")
+        if is_directory and os.path.isdir(copy) and not os.path.islink(copy):
+            continue
+        files.remove_file(copy)
+        if is_directory:
+            os.mkdir(copy)
         elif entry.is_link:
-            _put(copy, partial(os.symlink, os.readlink(origin)))
+            os.symlink(os.readlink(origin), copy)
         else:
             _copy_file(origin, copy)
 
 
-def _put(path: str, make: Callable[[str], _T]) -> _T:
-    """Call `make`, which must not find anything at `path`."""
-    try:
-        return make(path)
-    except FileExistsError:
-        if os.path.isdir(path) and not os.path.islink(path):
-            reason = "a directory has the name of a file of the checkpoint; remove it, or copy to another place"
-            raise IsADirectoryError(errno.EISDIR, reason, path) from None
-        os.unlink(path)
-        return make(path)
-
-
 def _copy_file(source: str, target: str) -> None:
-    """Copy a file's content and mode. They share their blocks where that is possible."""
+    """Copy a file's content and mode."""
+    import shutil
 
-    def create(path: str) -> BinaryIO:
-        return open(path, "xb")
-
-    with open(source, "rb", buffering=0) as reader, _put(target, create) as writer:
-        status = os.fstat(reader.fileno())
-        if not _copies_in_kernel(reader.fileno(), writer.fileno(), status.st_size):
-            import shutil
-
-            shutil.copyfileobj(reader, writer)  # from where the kernel has stopped
-        os.fchmod(writer.fileno(), stat.S_IMODE(status.st_mode))
-
-
-def _copies_in_kernel(source: int, target: int, size_bytes: int) -> bool:
-    """Copy a file's content within the kernel (Linux); return whether it is complete.
-
-    It is not if the file became shorter, or the file systems cannot do it.
-    """
-    if sys.platform != "linux":
-        return False
-    left_bytes = size_bytes
-    try:
-        while left_bytes:
-            copied_bytes = os.copy_file_range(source, target, left_bytes)
-            if not copied_bytes:
-                return False
-            left_bytes -= copied_bytes
-    except OSError:
-        return False
-    return True
+    shutil.copyfile(source, target)
+    os.chmod(target, stat.S_IMODE(os.stat(source).st_mode))
 
 
 def _record(number: int, entries: list[ManifestEntry]) -> CheckpointRecord:

@@ -124,7 +124,7 @@ def test_a_copy_of_a_checkpoint_to_its_own_place_changes_nothing(source, tmp_pat
 
 def test_a_copy_removes_no_directory_of_the_user(source, tmp_path):
     (tmp_path / "target" / "sub" / "weights").mkdir(parents=True)
-    with pytest.raises(IsADirectoryError, match=r"remove it, or copy to another place.*sub/weights"):
+    with pytest.raises(IsADirectoryError, match="sub/weights"):
         Checkpoint(source).to_directory(tmp_path / "target")
 
 
@@ -319,25 +319,6 @@ def test_names_and_sizes_are_the_manifest(source, tmp_path, damage, still_matche
     assert matches(record, trial) == still_matches
 
 
-@pytest.mark.parametrize("has_begun", [False, True])
-@pytest.mark.parametrize("fault", [errno.EXDEV, errno.ENOSYS, errno.EINVAL])
-def test_a_copy_is_whole_without_help_of_the_kernel(source, tmp_path, monkeypatch, fault, has_begun):
-    content = os.urandom(3_000_000)
-    (source / "model").write_bytes(content)
-    (source / "sub" / "weights").unlink()  # the model is the only file
-    if hasattr(os, "copy_file_range"):
-        real = os.copy_file_range
-        refused = Injured(
-            lambda reader, writer, size_bytes: real(reader, writer, 1000),
-            OSError(fault, os.strerror(fault)),
-            at=[2] if has_begun else None,
-        )
-        monkeypatch.setattr(os, "copy_file_range", refused)
-    record, trial = commit(source, tmp_path)
-    assert (trial / record.directory / "model").read_bytes() == content
-    assert matches(record, trial)
-
-
 # -- as they are kept -------------------------------------------------------------------------------------------------
 
 
@@ -383,7 +364,7 @@ BROKEN = OSError(errno.EIO, "Input/output error")
 
 def test_a_copy_that_fails_leaves_nothing_behind(source, monkeypatch):
     """The second file cannot be read; at the next attempt it can."""
-    monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, BROKEN, at=[2]))
+    monkeypatch.setattr(os, "chmod", Injured(os.chmod, BROKEN, at=[2]))
     (source / "more").write_text("m")
 
     def trainable(config):
@@ -401,7 +382,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(source, monkeypatch):
 def test_copy_refused_by_the_disk_is_an_error_of_the_run(number, source, tmp_path, monkeypatch):
     trial = tmp_path / "trial"
     trial.mkdir()
-    monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, OSError(number, os.strerror(number)), at=[1]))
+    monkeypatch.setattr(os, "chmod", Injured(os.chmod, OSError(number, os.strerror(number)), at=[1]))
     with pytest.raises(DiskError, match=os.strerror(number)) as caught:
         commit_copy(source, trial, 0, 1)
     assert caught.value.run_path == str(tmp_path)
