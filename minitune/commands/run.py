@@ -16,6 +16,7 @@ from minitune.commands.selecting import count_from, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.commands.telling import add_json
 from minitune.result import TIME_TOTAL_S
+from minitune.stopper import DictStopper
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler
@@ -117,15 +118,16 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
         raise argparse.ArgumentError(None, f"the command is in {options.sweep}, so none can follow --")
     sweep = read_sweep(options.sweep, options.num_samples)
     if sweep.ignored:
-        hint = "; --scheduler asha stops bad trials early" if "early_terminate" in sweep.ignored else ""
-        logger.warning("%s: ignored: %s%s", options.sweep, ", ".join(sweep.ignored), hint)
+        logger.warning("%s: ignored, as they mean nothing here: %s", options.sweep, ", ".join(sweep.ignored))
     if sweep.num_samples is None and options.time_budget is None:
         raise ValueError(
             f"{options.sweep}: a sweep without run_cap has no end; add run_cap, or pass --num-samples N or "
             "--time-budget S"
         )
-    if sweep.metric is None and options.metric is None and sweep.search is not None:
-        raise ValueError(f"{options.sweep}: method bayes needs metric; add it, or pass --metric and --mode")
+    if sweep.metric is None and options.metric is None:
+        for key, needs_metric in (("method bayes", sweep.search), ("early_terminate", sweep.stops_early)):
+            if needs_metric is not None:
+                raise ValueError(f"{options.sweep}: {key} needs metric; add it, or pass --metric and --mode")
     return sweep
 
 
@@ -198,11 +200,14 @@ def _show_commands(command: CommandLine, space: dict[str, Any], options: argpars
         echo(shlex.join(command.filled(config, f"TRIAL_DIR_{number}", f"SEED_{number}")))
 
 
-def _scheduler(options: argparse.Namespace) -> TrialScheduler | None:
+def _scheduler(options: argparse.Namespace, sweep: SweepFile) -> TrialScheduler | None:
     from minitune import create_scheduler
 
     name = options.scheduler
     arguments: dict[str, Any] = {}
+    if name is None and sweep.stops_early is not None:
+        name = _ASHA
+        arguments.update(sweep.stops_early)
     # An option without an effect would let the user believe in a limit that is not there.
     for option, argument, value, owners in (
         ("--max-t", "max_t", options.max_t, _SCHEDULERS),
@@ -227,6 +232,9 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         num_samples = options.num_samples
     if num_samples is None:
         num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
+    target = None
+    if sweep.target is not None:
+        target = _Target(str(sweep.metric), sweep.mode, sweep.target)
     # A checkpoint may be large, and only the last one (and the best one) is of any use to a program.
     kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode or "max")
     program: Any = Program(command, os.getcwd(), options.pattern)
@@ -241,7 +249,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             mode=mode,
             num_samples=num_samples,
             search_alg=_searcher(options, sweep),
-            scheduler=_scheduler(options),
+            scheduler=_scheduler(options, sweep),
             time_budget_s=options.time_budget,
             max_concurrent_trials=options.concurrent,
             trial_timeout_s=options.timeout,
@@ -251,9 +259,33 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         run_config=RunConfig(
             name=options.name or sweep.name,
             storage_path=options.storage,
+            stop=target,
             verbose=0 if options.json else None,
             failure_config=FailureConfig(options.retries),
             checkpoint_config=kept,
         ),
     )
-    return fit_to_the_end(tuner, as_json=options.json)
+    status = fit_to_the_end(tuner, as_json=options.json)
+    if target is not None and target.is_reached and not options.json:
+        echo(f"The run has ended because {target.describe()}.")
+    return status
+
+
+class _Target(DictStopper):
+    """Ends the run when the metric of any trial has reached a value."""
+
+    _is_goal = True
+
+    def __init__(self, metric: str, mode: str | None, value: float):
+        super().__init__({metric: ("<=" if mode == "min" else ">=", value)})
+        self.is_reached = False
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.is_reached = super().__call__(trial_id, result) or self.is_reached
+        return self.is_reached
+
+    def stop_all(self) -> bool:
+        return self.is_reached
+
+    def seconds_left(self) -> None:
+        """See `Stopper.seconds_left`. None, because only a result can change the answer."""

@@ -91,6 +91,9 @@ def exit_status(run: Story, state: Standing) -> int:
         return EXIT_ENDED_EARLY
     if any(trial.status == ERROR for trial in run.trials):
         return EXIT_TRIALS_FAILED
+    ending = run.driver.ending
+    if ending is not None and ending.facts.get("is_goal"):  # no trial is missing
+        return 0
     if run.total_samples is None:  # an endless search always ends while trials wait
         return 0
     is_cut = state.name == STOPPED_RUN and run.not_drawn  # a search may also end before it has drawn all trials

@@ -1,8 +1,9 @@
 """Sweep files of `minitune run`: a part of the format of the sweeps of Weights & Biases, in YAML.
 
 A key means what it means there. A key that concerns the service of W&B alone, such as `project`, is ignored with a
-note, and so is `early_terminate`, without which the trials are the same. Anything else that minitune does not have is
-an error that names it.
+note. Anything else that minitune does not have is an error that names it.
+
+Parameters may be nested there. Here the space is flat, so `depth` below `model` is the parameter `model.depth`.
 """
 
 from __future__ import annotations
@@ -10,28 +11,34 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune.base.checks import did_you_mean, is_whole, shown
+from minitune.base.checks import did_you_mean, is_real, is_whole, shown
 from minitune.space.domains import GRID_KEY, is_grid
+from minitune.space.tree import has_unresolved_values
 
 if TYPE_CHECKING:
     from minitune.trainable.command_line import CommandLine, Word
 
-_IGNORED = ("apiVersion", "kind", "project", "entity", "description", "controller", "early_terminate")
-_READ = ("name", "program", "command", "method", "metric", "parameters", "run_cap")
+_IGNORED = ("apiVersion", "kind", "project", "entity", "description", "controller")
+"""Keys that concern the service of W&B alone."""
+_READ = ("name", "program", "command", "method", "metric", "parameters", "early_terminate", "run_cap")
 _SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
 """The searcher for each `method`."""
 _MODES: dict[str, Literal["min", "max"]] = {"minimize": "min", "maximize": "max"}
 _DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
+_FOREVER = 10**9
+"""The largest number of reports, for `early_terminate` without `max_iter`."""
+_ROUNDING = 1e-9
 _RANGE = ("min", "max")
 _KEYS_OF = {
     "constant": ("value",),
     "categorical": ("values",),
     "int_uniform": _RANGE,
     "uniform": _RANGE,
+    "log_uniform": _RANGE,
     "log_uniform_values": _RANGE,
 }
 """The keys of each distribution."""
@@ -42,6 +49,8 @@ class SweepFile:
     """What a sweep file says, in terms of this package.
 
     Attributes:
+        target: The value of the metric that ends the run.
+        stops_early: The arguments of `ASHAScheduler`, or None.
         ignored: The keys that mean nothing here.
     """
 
@@ -49,7 +58,9 @@ class SweepFile:
     parameters: dict[str, Any] = field(default_factory=dict)
     metric: str | None = None
     mode: Literal["min", "max"] | None = None
+    target: float | None = None
     search: str | None = None
+    stops_early: dict[str, Any] | None = None
     num_samples: int | None = None
     name: str | None = None
     ignored: tuple[str, ...] = ()
@@ -90,8 +101,12 @@ def _sweep(content: Any, num_samples: int | None) -> SweepFile:
     _check_keys(content, "the file", (*_READ, *_IGNORED))
     method = content.get("method")
     _one_of("method", method, _SEARCHERS)
-    space = _parameters(content.get("parameters"), method == "grid")
-    metric, mode = _metric(content.get("metric"))
+    space: dict[str, Any] = {}
+    for key, domain in _parameters(content.get("parameters"), (), method == "grid"):
+        if key in space:
+            raise ValueError(f"parameters.{key} is there twice")
+        space[key] = domain
+    metric, mode, target = _metric(content.get("metric"))
     cap = content.get("run_cap")
     if cap is not None and not (is_whole(cap) and cap > 0):
         raise ValueError(f"run_cap must be a whole number above 0, but got {shown(cap)}")
@@ -110,7 +125,9 @@ def _sweep(content: Any, num_samples: int | None) -> SweepFile:
         parameters=space,
         metric=metric,
         mode=mode,
+        target=target,
         search=_SEARCHERS[method],
+        stops_early=_early_terminate(content.get("early_terminate")),
         num_samples=cap if num_samples is None else num_samples,
         name=name,
         ignored=tuple(key for key in _IGNORED if key in content),
@@ -133,9 +150,12 @@ def _one_of(key: str, value: Any, known: Mapping[str, Any] | Sequence[str]) -> N
 
 def _number(value: Any, key: str) -> float:
     """A finite number. YAML takes `1e-4`, without a point, for a text."""
-    if is_whole(value):
-        return value
     try:
+        # `float(True)` would be 1.0.
+        if isinstance(value, bool):
+            raise TypeError
+        if is_whole(value):
+            return value
         found = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{key} must be a number, but got {shown(value)}") from None
@@ -144,26 +164,35 @@ def _number(value: Any, key: str) -> float:
     return found
 
 
-def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None]:
+def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None, float | None]:
     if given is None:
-        return None, None
-    _check_keys(given, "metric", ("name", "goal"))
+        return None, None, None
+    _check_keys(given, "metric", ("name", "goal", "target"))
     if not isinstance(given.get("name"), str):
         raise ValueError(f"metric.name must be a text, but got {shown(given.get('name'))}")
     goal = given.get("goal", "minimize")
     _one_of("metric.goal", goal, _MODES)
-    return given["name"], _MODES[goal]
+    target = given.get("target")
+    return given["name"], _MODES[goal], None if target is None else _number(target, "metric.target")
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
-def _parameters(given: Any, is_grid: bool) -> dict[str, Any]:
+def _parameters(given: Any, above: tuple[str, ...], is_grid: bool) -> Iterator[tuple[str, Any]]:
     """The domain of each parameter, or its value if it is a constant, by its name."""
+    where = ".".join(("parameters", *above))
     if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"parameters must be a mapping of names to domains, but got {shown(given)}")
-    for key in given:
-        if not isinstance(key, str):  # YAML takes `on` for true
-            raise ValueError(f"a name in parameters must be a text, but got {shown(key)}; put it into quotes")
-    return {key: _domain(content, f"parameters.{key}", is_grid) for key, content in given.items()}
+        raise ValueError(f"{where} must be a mapping of names to domains, but got {shown(given)}")
+    for key, content in given.items():
+        if not (isinstance(key, str) and key and key.isprintable()) and not is_real(key):  # YAML takes `on` for true
+            rule = "a text of characters that can be printed"
+            raise ValueError(f"a name in {where} must be {rule}, but got {shown(key)}; put it into quotes")
+        keys = (*above, str(key))
+        name = ".".join(keys)
+        if isinstance(content, Mapping) and "parameters" in content:
+            _check_keys(content, f"parameters.{name}", ("parameters",))
+            yield from _parameters(content["parameters"], keys, is_grid)
+        else:
+            yield name, _domain(content, f"parameters.{name}", is_grid)
 
 
 def _domain(given: Any, key: str, is_grid: bool) -> Any:
@@ -171,12 +200,12 @@ def _domain(given: Any, key: str, is_grid: bool) -> Any:
 
     kind = _kind(given, key)
     if kind == "constant":
-        return _plain(given["value"])
+        return _plain(given["value"], f"{key}.value")
     if kind == "categorical":
         values = given["values"]
         if not isinstance(values, list) or not values:
             raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
-        values = list(map(_plain, values))
+        values = [_plain(value, f"{key}.values") for value in values]
         return tune.grid_search(values) if is_grid else tune.choice(values)
     if is_grid:
         raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
@@ -184,7 +213,9 @@ def _domain(given: Any, key: str, is_grid: bool) -> Any:
     high = _number(given["max"], f"{key}.max")
     try:
         return _range(kind, low, high)
-    except (ValueError, TypeError, OverflowError) as error:
+    except OverflowError:
+        raise ValueError(f"{key}: the numbers are too large for distribution {kind}") from None
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{key}: {error}") from None
 
 
@@ -197,7 +228,12 @@ def _range(kind: str, low: float, high: float) -> Any:
         if not (int(low) == low and int(high) == high):
             raise ValueError(f"min and max must be whole numbers, but got {low} and {high}")
         return tune.randint(int(low), int(high) + 1)
-    return tune.uniform(low, high) if kind == "uniform" else tune.loguniform(low, high)
+    if kind == "uniform":
+        return tune.uniform(low, high)
+    if kind == "log_uniform":  # there, its bounds are logarithms
+        low = math.exp(low)
+        high = math.exp(high)
+    return tune.loguniform(low, high)
 
 
 def _kind(given: Any, key: str) -> str:
@@ -222,9 +258,12 @@ def _kind(given: Any, key: str) -> str:
     return kind
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, key: str) -> Any:
     """A value that JSON has, for the program. A date becomes its text."""
-    return json.loads(json.dumps(value, default=str))
+    plain = json.loads(json.dumps(value, default=str))
+    if has_unresolved_values({key: plain}):
+        raise ValueError(f"{key} must not hold a mapping of {GRID_KEY} alone, which minitune reads itself")
+    return plain
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -239,9 +278,11 @@ def _command(content: Mapping[str, Any], space: Mapping[str, Any]) -> CommandLin
     macros = _macros(content.get("program"), space)
     made: list[Word] = []
     for word in words:
-        if not isinstance(word, (str, int, float)):
+        if isinstance(word, bool) or not isinstance(word, (str, int, float)):
             raise ValueError(f"a word of command must be a text, but got {shown(word)}; put it into quotes")
         text = str(word)
+        if "\0" in text:
+            raise ValueError(f"a word of command must have no NUL, but got {shown(text)}")
         if text == "${program}" and not macros[text]:
             raise ValueError(f"program must be the path of the script, but got {shown(content.get('program'))}")
         if text in macros:
@@ -263,11 +304,49 @@ def _macros(program: Any, space: Mapping[str, Any]) -> dict[str, list[Word]]:
     from minitune.trainable.command_line import slot_of
 
     slots = [slot_of(name, domain) for name, domain in space.items()]
+    has_program = isinstance(program, str) and program and "\0" not in program
     return {
         "${env}": [("/usr/bin/env",)],
         "${interpreter}": [("python",)],
-        "${program}": [(program,)] if program and isinstance(program, str) else [],
+        "${program}": [(program,)] if has_program else [],
         "${args}": [(f"--{slot.name}=", slot) for slot in slots],
         "${args_no_hyphens}": [(f"{slot.name}=", slot) for slot in slots],
         "${args_no_equals}": [word for slot in slots for word in ((f"--{slot.name}",), (slot,))],
     }
+
+
+# -- early stopping ----------------------------------------------------------------------------------------------------
+def _early_terminate(given: Any) -> dict[str, Any] | None:
+    """The arguments of `ASHAScheduler`.
+
+    The brackets are max_iter / eta, max_iter / eta**2, ..., `s` of them; or without `s`, min_iter, min_iter * eta, ...
+    """
+    if given is None:
+        return None
+    _check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta", "strict"))
+    _one_of("early_terminate.type", given.get("type"), ("hyperband",))
+    strict = given.get("strict", True)
+    if strict is not True:  # there, a trial would be compared by its best value so far; see `ASHAScheduler`
+        raise ValueError(f"early_terminate.strict must be true, but got {shown(strict)}")
+    numbers = {
+        name: _number(given[name], f"early_terminate.{name}") for name in given if name not in ("type", "strict")
+    }
+    for name, value in numbers.items():
+        least = 2 if name == "eta" else 1
+        if not least <= value <= _FOREVER:
+            rule = f"a number from {least} to {_FOREVER}"
+            raise ValueError(f"early_terminate.{name} must be {rule}, but got {shown(value)}")
+    eta = numbers.get("eta", 3)
+    first = numbers.get("min_iter")
+    end = numbers.get("max_iter")
+    if end is None:
+        if first is None:
+            raise ValueError("early_terminate needs min_iter, or max_iter and s")
+        end = _FOREVER
+    elif first is None or "s" in numbers:
+        # The smallest bracket is the grace period of ASHA.
+        rungs = math.floor(math.log(end) / math.log(eta) + _ROUNDING)
+        first = end / eta ** min(rungs, int(numbers.get("s", rungs)))
+    elif first > end:
+        raise ValueError(f"early_terminate.min_iter must be at most max_iter, but got {first} and {end}")
+    return {"max_t": end, "grace_period": first, "reduction_factor": eta, "stop_last_trials": False}

@@ -28,7 +28,7 @@ from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, wit
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.space.tree import copy_tree
-from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
+from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper, is_goal_of
 
 logger = logging.getLogger("minitune")
 
@@ -221,7 +221,8 @@ class Hooks:
 
     def ending_by_stopper(self) -> Ending:
         """The ending of a run that the stopper ends."""
-        return Ending.of(EndKind.STOPPER, self._call((self.stopper.describe,), None))
+        facts = {"is_goal": True} if is_goal_of(self.stopper) else {}
+        return Ending.of(EndKind.STOPPER, self._call((self.stopper.describe,), None), **facts)
 
     def seconds_left(self) -> float:
         """After how many seconds the loop must turn again even without an event; infinite if that is not needed."""

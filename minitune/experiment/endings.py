@@ -80,8 +80,8 @@ class Ending(NamedTuple):
     Attributes:
         text: The reason for people, which no code may read.
         facts: The facts of this kind, as plain data. `CRITERION` has `criterion`, `SCHEDULER` has `scheduler` and the
-            facts of its decision, `INTERRUPTED` has `signal`, `FAIL_FAST` has `trial` (the failed one),
-            and `FAILED` and `LOST` have `died_at` if the process has died (seconds since the epoch).
+            facts of its decision, `INTERRUPTED` has `signal`, `STOPPER` may have `is_goal`, `FAIL_FAST` has `trial`
+            (the failed one), and `FAILED` and `LOST` have `died_at` if the process has died (seconds since the epoch).
     """
 
     kind: EndKind

@@ -43,6 +43,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 class Stopper(Saved):
     """Base class of stoppers. It stops nothing; override `__call__`, `stop_all`, or both."""
 
+    _is_goal = False
+
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the trial must end. The driver asks for every result."""
         return False
@@ -495,6 +497,13 @@ class TimeoutStopper(Stopper):
         if self._last_check_s is not None:
             self._used_s += now_s - self._last_check_s
         self._last_check_s = now_s
+
+
+def is_goal_of(stopper: Stopper) -> bool:
+    """Whether the user wants the end that it causes."""
+    if isinstance(stopper, CombinedStopper):
+        return any(map(is_goal_of, stopper._which))
+    return stopper._is_goal
 
 
 def share_of_time_left(stopper: Stopper) -> float:

@@ -11,6 +11,7 @@ from command_runs import fit_three
 from kit import make_trial
 
 from minitune.commands.selecting import NotFoundError, count_from, exit_status, find_trial, seconds
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Transition
 from minitune.record.standing import Standing
 
@@ -131,26 +132,33 @@ def ended(how, *, has_started=True):
 GOOD = ended(Transition.STOP)
 BAD = ended(Transition.FAIL)
 NEVER = ended(Transition.STOP, has_started=False)
+BY_GOAL = Ending.of(EndKind.STOPPER, is_goal=True)
+BY_TIME = Ending.of(EndKind.STOPPER)
 
 
 @pytest.mark.parametrize(
-    ("state", "trials", "not_drawn", "total", "status"),
+    ("state", "trials", "ending", "not_drawn", "total", "status"),
     [
-        ("finished", [GOOD], 0, 1, 0),
-        ("finished", [GOOD, BAD], 0, 2, 3),
-        ("finished", [GOOD], 3, 4, 0),  # the search has ended by itself
-        ("finished", [GOOD, NEVER], 0, 2, 4),
-        ("stopped", [GOOD], 0, 1, 0),
-        ("stopped", [GOOD], 3, 4, 4),
-        ("stopped", [GOOD, NEVER], 0, 2, 4),
-        ("stopped", [GOOD, BAD], 3, 5, 3),
-        ("stopped", [GOOD, NEVER], 0, None, 0),  # an endless search owes none
-        ("interrupted", [GOOD, BAD], 0, 2, 4),
-        ("killed", [GOOD], 0, 1, 4),
-        ("failed", [GOOD], 0, 1, 4),
-        ("running", [GOOD], 0, 1, 4),
+        ("finished", [GOOD], None, 0, 1, 0),
+        ("finished", [GOOD, BAD], None, 0, 2, 3),
+        ("finished", [GOOD], None, 3, 4, 0),  # the search has ended by itself
+        ("finished", [GOOD, NEVER], None, 0, 2, 4),
+        ("stopped", [GOOD], BY_TIME, 0, 1, 0),
+        ("stopped", [GOOD], BY_TIME, 3, 4, 4),
+        ("stopped", [GOOD, NEVER], BY_TIME, 0, 2, 4),
+        ("stopped", [GOOD, BAD], BY_TIME, 3, 5, 3),
+        ("stopped", [GOOD], BY_GOAL, 3, 4, 0),
+        ("stopped", [GOOD, NEVER], BY_GOAL, 0, 2, 0),
+        ("stopped", [GOOD, BAD], BY_GOAL, 0, 2, 3),
+        ("stopped", [GOOD, NEVER], BY_TIME, 0, None, 0),  # an endless search owes none
+        ("interrupted", [GOOD, BAD], None, 0, 2, 4),
+        ("killed", [GOOD], None, 0, 1, 4),
+        ("failed", [GOOD], None, 0, 1, 4),
+        ("running", [GOOD], None, 0, 1, 4),
     ],
 )
-def test_the_exit_status_tells_how_a_run_has_ended(state, trials, not_drawn, total, status):
-    run = SimpleNamespace(trials=trials, not_drawn=not_drawn, total_samples=total)
+def test_the_exit_status_tells_how_a_run_has_ended(state, trials, ending, not_drawn, total, status):
+    run = SimpleNamespace(
+        trials=trials, driver=SimpleNamespace(ending=ending), not_drawn=not_drawn, total_samples=total
+    )
     assert exit_status(run, Standing(state, "")) == status

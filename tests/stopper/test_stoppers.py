@@ -22,7 +22,7 @@ from minitune.stopper import (
     TrialPlateauStopper,
     make_stopper,
 )
-from minitune.stopper.stopper import ASKED_EVERY_S, share_of_time_left
+from minitune.stopper.stopper import ASKED_EVERY_S, is_goal_of, share_of_time_left
 
 
 def feed(stopper, values, trial_id="t", metric="m"):
@@ -144,6 +144,20 @@ def test_combined_hands_out_its_state_by_position():
         CombinedStopper({"m": 1})
 
 
+class Wanted(MaximumIterationStopper):
+    _is_goal = True
+
+
+@pytest.mark.parametrize(
+    ("iterations", "wanted_iterations", "is_goal"), [(1, 1, True), (9, 1, True), (1, 9, False)], ids=str
+)
+def test_an_end_is_wanted_if_one_of_those_that_caused_it_wants_it(iterations, wanted_iterations, is_goal):
+    stopper = CombinedStopper(MaximumIterationStopper(iterations), Wanted(wanted_iterations))
+    assert not is_goal_of(stopper)
+    assert feed(stopper, [1]) == [True]
+    assert is_goal_of(stopper) == is_goal
+
+
 def test_combined_describes_those_that_have_stopped_and_no_others():
     combined = make_stopper(({"m": 5}, MaximumIterationStopper(2), lambda trial_id, result: False))
     assert feed(combined, [1, 7]) == [False, True]
@@ -163,6 +177,7 @@ def test_a_function_is_described_by_its_name_and_an_object_by_its_class():
 
     assert FunctionStopper(is_done).describe() == "is_done() returned True"
     assert FunctionStopper(Callable()).describe() == "Callable() returned True"
+    assert Wanted(1).describe() == "1 results were reported"
     assert ExperimentPlateauStopper("m").describe() == "ExperimentPlateauStopper"
 
 

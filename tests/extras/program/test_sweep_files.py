@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -72,7 +73,8 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
         "values": "values: [a, 2]",
         "whole": "min: 1, max: 3",
         "real": "min: 0.5, max: 3",
-        "log": "distribution: log_uniform_values, min: 1e-1, max: 1",
+        "log": "distribution: log_uniform, min: 0, max: 1",
+        "log_values": "distribution: log_uniform_values, min: 1e-1, max: 1",
         "fixed": "value: '{x: 7}'",
     }
 
@@ -84,7 +86,7 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
     assert domains["values"].categories == ["a", 2]
     assert isinstance(domains["whole"], Integer)
     assert (domains["whole"].lower, domains["whole"].upper) == (1, 4)
-    for name, low, high in (("real", 0.5, 3), ("log", 0.1, 1)):
+    for name, low, high in (("real", 0.5, 3), ("log", 1, math.e), ("log_values", 0.1, 1)):
         assert isinstance(domains[name], Float)
         assert (domains[name].lower, domains[name].upper) == (pytest.approx(low), pytest.approx(high))
 
@@ -105,14 +107,16 @@ def test_any_name_stands_in_the_command_as_it_is(run: Run, tmp_path: Path) -> No
 
 def test_names_and_values_are_those_in_the_file(tmp_path: Path) -> None:
     rows = {
-        "'7'": "value: 1e-4",
+        "7": "value: 1e-4",
         "d": "value: 2001-01-01",
         "n": "values: [null, yes, {a: 1.50}]",
+        "model": "parameters: {depth: {values: [4]}, opt: {parameters: {lr: {value: 0.1}}}}",
     }
     sweep = sweep_of(tmp_path, BASE + parameters(rows))
 
     assert sweep.parameters["n"].categories == [None, True, {"a": 1.5}]
-    assert arguments(sweep, n=None) == ["--7=1e-4", "--d=2001-01-01", "--n=None"]
+    words = ["--7=1e-4", "--d=2001-01-01", "--n=None", "--model.depth=4", "--model.opt.lr=0.1"]
+    assert arguments(sweep, **{"n": None, "model.depth": 4}) == words
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ parameters:
   lr: {values: [0.5]}
   trial_dir: {value: mine}
   note: {values: [a b]}
-  model.depth: {value: [4, x]}
+  model: {parameters: {depth: {value: [4, x]}}}
 """
 
 
@@ -166,30 +170,79 @@ COUNT = 'command: [sh, -c, "echo report v=${1#x=}; echo report v=${1#x=}", sh, "
 
 
 def test_a_sweep_file_runs_its_program(run: Run, tmp_path: Path) -> None:
-    written(tmp_path, f"name: run\n{GRID}{COUNT}{METRIC}parameters: {{x: {{values: [1, 2, 3]}}}}\n")
+    stops = "early_terminate: {type: hyperband, min_iter: 1}\n"
+    written(tmp_path, f"name: run\n{GRID}{COUNT}{METRIC}parameters: {{x: {{values: [1, 2, 3]}}}}\n{stops}")
 
     assert run("run", "sweep.yaml", "--num-samples", "1", "--concurrent", "1")[0] == 0
 
     assert [trial.last_result["v"] for trial in trials()] == [1, 2, 3]
+    assert [trial.last_result["training_iteration"] for trial in trials()] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("goal", "target", "ran"),
+    [("minimize", "2.5", [3, 2]), ("minimize", "2", [3, 2]), ("maximize", "3", [3]), ("maximize", "9", [3, 2, 1])],
+)
+def test_a_target_ends_the_run(run: Run, tmp_path: Path, goal: str, target: str, ran: list[int]) -> None:
+    metric = f"metric: {{name: v, goal: {goal}, target: {target}}}\n"
+    written(tmp_path, f"name: run\n{GRID}{COUNT}{metric}parameters: {{x: {{values: [3, 2, 1]}}}}\n")
+
+    status, out, _ = run("run", "sweep.yaml", "--concurrent", "1")
+
+    assert status == 0
+    assert [trial.last_result["v"] for trial in trials() if trial.last_result] == ran
+    assert ("The run has ended because v <= 2.5 was reached." in out) == (target == "2.5")
+    assert [run(command, "run")[0] for command in ("watch", "resume")] == [0, 0], "what it was to reach is reached"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first", "end", "eta"),
+    [
+        ("min_iter: 3", 3, 1e9, 3),
+        ("min_iter: 5, s: 2", 5, 1e9, 3),
+        ("min_iter: 5, eta: 2, strict: true", 5, 1e9, 2),
+        ("max_iter: 27, s: 2", 3, 27, 3),
+        ("max_iter: 27, s: 1000000000", 1, 27, 3),
+        ("max_iter: 27", 1, 27, 3),
+        ("min_iter: 7, max_iter: 19, s: 2", 19 / 9, 19, 3),
+        ("min_iter: 7, max_iter: 19", 7, 19, 3),
+        ("min_iter: 7, max_iter: 7", 7, 7, 3),
+        ("max_iter: 9, s: 2, eta: 1000000000", 9, 9, 1e9),
+    ],
+)
+def test_early_terminate_sets_the_levels_of_asha(
+    tmp_path: Path, lines: str, first: float, end: float, eta: float
+) -> None:
+    found = sweep_of(tmp_path, f"{BASE}{METRIC}{X}early_terminate: {{type: hyperband, {lines}}}\n").stops_early
+
+    assert found == {
+        "grace_period": pytest.approx(first),
+        "max_t": pytest.approx(end),
+        "reduction_factor": eta,
+        "stop_last_trials": False,
+    }
 
 
 def test_keys_without_a_meaning_here_are_ignored_with_one_note(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = "project: p\nentity: e\ndescription: d\napiVersion: '1'\nkind: sweep\ncontroller: {type: local}\n"
-    text += "early_terminate: {type: hyperband, min_iter: 1}\n"
     written(tmp_path, text + BASE + X)
 
     status, out, _ = run("run", "--dry-run", "sweep.yaml")
 
     assert (status, len(out.splitlines())) == (0, 3)
-    ignored = "apiVersion, kind, project, entity, description, controller, early_terminate"
-    assert caplog.messages == [f"sweep.yaml: ignored: {ignored}; --scheduler asha stops bad trials early"]
+    ignored = "apiVersion, kind, project, entity, description, controller"
+    assert caplog.messages == [f"sweep.yaml: ignored, as they mean nothing here: {ignored}"]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
 def of_x(lines: str, *, head: str = BASE) -> str:
     return f"{head}parameters: {{x: {{{lines}}}}}\n"
+
+
+def stopped(lines: str) -> str:
+    return f"{BASE}{X}{METRIC}early_terminate: {{type: hyperband, {lines}}}\n"
 
 
 HUGE = "1" + "0" * 30
@@ -209,13 +262,14 @@ HUGE = "1" + "0" * 30
         (of_x("distribution: q_log_uniform_values, min: 1, max: 3"), "but got 'q_log_uniform_values'"),
         (of_x("distribution: normal, mu: 0, sigma: 1"), "log_uniform_values, but got 'normal'"),
         (of_x("values: [1, 2], probabilities: [0.5, 0.5]"), "does not have the key 'probabilities' of parameters.x"),
+        (of_x("distribution: log_uniform, min: 0, max: 1000"), "x: the numbers are too large for distribution log_uni"),
         (of_x("distribution: int_uniform, min: 0, max: .inf"), "x.max must be a finite number, but got inf"),
         (of_x("distribution: int_uniform, min: .nan, max: 4"), "x.min must be a finite number, but got nan"),
         (
             of_x("distribution: int_uniform, min: 0.5, max: 4"),
             "x: min and max must be whole numbers, but got 0.5",
         ),
-        (of_x(f"distribution: uniform, min: 0, max: {HUGE * 20}"), "parameters.x: int too large"),
+        (of_x(f"distribution: uniform, min: 0, max: {HUGE * 20}"), "parameters.x: the numbers are too large"),
         (of_x("min: 0, max: 9", head=GRID), "parameters.x: method grid needs values, but got distribution int_uniform"),
         (f"{BASE}parameters: {{x: 3}}", "parameters.x must be a mapping, such as {value: 3}, but got 3"),
         (of_x("min: 1"), "parameters.x: distribution uniform needs max"),
@@ -223,17 +277,31 @@ HUGE = "1" + "0" * 30
         (of_x("min: 0, max: much"), "parameters.x.max must be a number"),
         (of_x("min: 0.5, max: 1e400"), "parameters.x.max must be a finite number"),
         (of_x("min: 3, max: 1"), "parameters.x: min must be at most max, but got 3 and 1"),
+        (of_x("min: true, max: 3.5"), "parameters.x.min must be a number, but got True"),
         (of_x("values: 3"), "parameters.x.values must be a list of values, but got 3"),
         (of_x("values: []"), "parameters.x.values must be a list of values, but got []"),
+        (of_x("value: {grid_search: [1]}"), "x.value must not hold a mapping of grid_search alone"),
+        (of_x("parameters: 3"), "parameters.x must be a mapping of names to domains, but got 3"),
+        (of_x("parameters: {y: {value: 1}}, min: 1"), "does not have the key 'min' of parameters.x"),
         # names
-        (f"{BASE}parameters: {{on: {{value: 1}}}}", "must be a text, but got True; put it into quotes"),
-        (f"{BASE}parameters: {{~: {{value: 1}}}}", "a name in parameters must be a text, but got None"),
+        (f"{BASE}parameters: {{x.y: {{value: 1}}, x: {{parameters: {{y: {{value: 1}}}}}}}}", "x.y is there twice"),
+        (f'{BASE}parameters: {{"a\\0": {{value: 1}}}}', "characters that can be printed"),
+        (f"{BASE}parameters: {{'': {{value: 1}}}}", "characters that can be printed, but got ''"),
+        (f"{BASE}parameters: {{on: {{value: 1}}}}", "that can be printed, but got True; put it into quotes"),
+        (f"{BASE}parameters: {{~: {{value: 1}}}}", "a name in parameters must be a text of characters"),
         # the objective and its limits
         (f"metric: 3\n{BASE}{X}", "metric must be a mapping, but got 3"),
         (f"{BASE}{X}metric: {{name: 3}}", "metric.name must be a text, but got 3"),
         (f"{BASE}{X}metric: {{goal: minimize}}", "metric.name must be a text, but got None"),
         (f"{BASE}{X}metric: {{name: v, goal: best}}", "metric.goal must be one of"),
+        (f"{BASE}{X}metric: {{name: v, target: low}}", "metric.target must be a number"),
         (f"{BASE}{X}metric: {{name: v, impute: worst}}", "minitune does not have the key 'impute' of metric"),
+        (stopped("min_iter: 1, strict: false"), "early_terminate.strict must be true, but got False"),
+        (stopped("min_iter: 1, eta: 1"), "early_terminate.eta must be a number from 2 to"),
+        (stopped("max_iter: 1e300, s: 1e300"), "to 1000000000, but got 1e+300"),
+        (stopped("min_iter: 9, max_iter: 3"), "min_iter must be at most max_iter"),
+        (stopped("s: 3"), "early_terminate needs min_iter, or max_iter and s"),
+        (stopped("min_iter: 1").replace(METRIC, ""), "early_terminate needs metric"),
         (BASE.replace("random", "bayes") + X, "method bayes needs metric"),
         (BASE.replace("run_cap: 5", "") + X, "a sweep without run_cap has no end"),
         (BASE.replace("5", "0") + X, "run_cap must be a whole number above 0"),
@@ -249,7 +317,10 @@ HUGE = "1" + "0" * 30
         (f"command: [a, '--args=${{args}}']\n{BASE}{X}", "command passes no parameter to the program"),
         (f"command: []\n{BASE}{X}", "command must be a list of words, but got []"),
         (f"command: [a, [b]]\n{BASE}{X}", "a word of command must be a text, but got ['b']"),
-        # what is no YAML
+        (f"command: [a, true]\n{BASE}{X}", "a word of command must be a text, but got True; put it into quotes"),
+        (f'command: ["a\\0"]\n{BASE}{X}', "a word of command must have no NUL"),
+        # what has no end or no meaning
+        (of_x(f"value: {'[' * 2000}{']' * 2000}"), "cannot be read: "),
         ("{a", "cannot be read"),
         (of_x('value: !!int ""'), "cannot be read"),
         (of_x("value: !!python/name:os.system "), "cannot be read"),
