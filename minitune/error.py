@@ -12,10 +12,9 @@ import pickle
 import re
 import threading
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitune.base.pickling import dumps_by_value
 from minitune.base.settings import is_on
@@ -194,9 +193,10 @@ class RemoteError:
         if self.pickled is None:
             return None
         try:
-            return _load_exception(self.pickled)
+            error: BaseException = pickle.loads(self.pickled)
         except Exception:
             return None
+        return error
 
     def with_sources(self) -> RemoteError:
         """A copy whose traceback has source lines of notebook cells, which are no files."""
@@ -274,58 +274,20 @@ def _qualified_name(kind: type) -> str:
 
 # -- exceptions between processes --------------------------------------------------------------------------------------
 
-# The largest pickled exception, in bytes. A larger one travels only as its class and a part of its message. Not
-# measured: with less, causes lose attributes; with more, trials that fail with data in exceptions slow the driver.
+# The largest pickled exception, in bytes. A larger one is a text alone. Not measured: with less, errors lose their
+# causes; with more, trials that fail with data in exceptions slow the driver.
 _PICKLE_LIMIT_BYTES = 16 * MESSAGE_LIMIT
 
 
-class _Bare(NamedTuple):
-    """An exception without its own `__reduce__` and `__init__`: many classes cannot be loaded from their own
-    pickles.
-    """
-
-    kind: type[BaseException]
-    args: tuple[Any, ...]
-    state: dict[str, Any]
-
-    def revive(self) -> BaseException:
-        error: BaseException = self.kind.__new__(self.kind, *self.args)
-        error.args = self.args
-        error.__dict__.update(self.state)
-        return error
-
-
 def _pickle_exception(error: BaseException) -> bytes | None:
-    """Pickle an exception so that it loads with the same class: as it is, else bare, else shortened. None if that is
-    not possible. Its causes are in the text alone.
-    """
-    kind = type(error)
+    """The pickle of an exception, without its causes, which are in the text; None if it is large or does not load."""
     try:
-        message = clip(str(error))
-    except Exception:
-        message = ""
-    forms: tuple[Callable[[], object], ...] = (
-        lambda: error,
-        lambda: _Bare(kind, error.args, dict(error.__dict__)),
-        lambda: _Bare(kind, (message,), {}),
-    )
-    for form in forms:
-        try:
-            data = dumps_by_value(form())
-            if len(data) <= _PICKLE_LIMIT_BYTES and type(_load_exception(data)).__name__ == kind.__name__:
-                return data
-        except Exception:
-            continue
+        data = dumps_by_value(error)
+        if len(data) <= _PICKLE_LIMIT_BYTES and isinstance(pickle.loads(data), BaseException):
+            return data
+    except Exception:  # its methods may raise anything
+        pass
     return None
-
-
-def _load_exception(pickled: bytes) -> BaseException:
-    value = pickle.loads(pickled)
-    if isinstance(value, _Bare):
-        value = value.revive()
-    if not isinstance(value, BaseException):
-        raise TypeError(f"an exception must be loaded, but got {type(value).__name__}")
-    return value
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
