@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minitune.base.checks import is_whole, require, require_flag, shown
+from minitune.base.checks import is_whole, require, shown
 from minitune.base.seeds import random_generator
 from minitune.error import ConstraintError
 from minitune.experiment.trial import Trial
@@ -35,7 +35,6 @@ class BasicVariantGenerator(SearchAlgorithm):
         points_to_evaluate: Values for some parameters, tried first. Each uses one of `num_samples`. The grid of that
             sample lacks the grid variables that the point has.
         max_concurrent: How many trials may be live and not paused at once; 0 for no limit.
-        constant_grid_search: Draw random parameters once per sample, not once per grid point.
         random_state: A seed or generator; see `random_generator`. It has precedence over the run's.
 
     Raises:
@@ -49,15 +48,12 @@ class BasicVariantGenerator(SearchAlgorithm):
         self,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         max_concurrent: int = 0,
-        constant_grid_search: bool = False,
         random_state: Any = None,
     ):
         self._points = checked_points(points_to_evaluate)
         good = is_whole(max_concurrent) and max_concurrent >= 0
         require(good, "max_concurrent: an int >= 0 (0: no limit)", max_concurrent)
-        require_flag("constant_grid_search", constant_grid_search)
         self.max_concurrent = max_concurrent
-        self._constant_grid_search = constant_grid_search
         self._is_seeded_by_user = random_state is not None
         # An unseeded generator takes its seed once from the system: no global generator is used.
         generator: random.Random = random.SystemRandom()
@@ -65,7 +61,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             generator = random_generator(random_state)
         self._seed = generator.getrandbits(63)
         self._experiment: SearchedExperiment | None = None
-        self._table = VariantTable({}, 0, (), False, "")  # of the experiment
+        self._table = VariantTable({}, 0)  # of the experiment
         self._rules = Rules()
         self._filter: Filter | None = None  # None if the rules refuse nothing
         self._left_out = 0  # points of grids that no value fulfils
@@ -104,7 +100,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         experiment = only_experiment(experiments, self._experiment)
         space = experiment.param_space
         num_samples = experiment.num_samples
-        table = VariantTable(space, num_samples, self._points, self._constant_grid_search, _draws_of(self._seed))
+        table = VariantTable(space, num_samples, self._points, _draws_of(self._seed))
         if self._rules.refuse:
             self._filter = Filter(self._rules, space, num_samples)
             self._filter.check_points(table.points)

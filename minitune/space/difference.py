@@ -7,20 +7,18 @@ the same if their names are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from minitune.base.shared_values import ObjectRef
 from minitune.base.text import one_line
 from minitune.space.domains import as_domain
-from minitune.space.tree import Path, is_plain, path_text
+from minitune.space.tree import Path, is_plain, path_text, without_addresses
 
 _SHOWN = 10
 """The number of differences that are listed; the others are only counted."""
 _LONGEST = 100
 """The number of characters of each value that are shown."""
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def differences(before: Any, now: Any) -> list[str]:
@@ -34,10 +32,7 @@ def differences(before: Any, now: Any) -> list[str]:
         left = was.get(path, "absent")
         right = is_now.get(path, "absent")
         if left != right:
-            change = f"{_shortened(left)} -> {_shortened(right)}"
-            if _shortened(left) == _shortened(right):
-                change = f"{_shortened(left)}, in a part that is not shown"
-            found.append(f"{path_text(path)}: {change}")
+            found.append(f"{path_text(path)}: {_shortened(left)} -> {_shortened(right)}")
     if len(found) > _SHOWN:
         return [*found[:_SHOWN], f"and {len(found) - _SHOWN} more"]
     return found
@@ -55,7 +50,7 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, ObjectRef):  # it refers to an object of its process
         yield path, "ObjectRef"
     else:
-        yield path, _ADDRESS.sub("", repr(value if domain is None else domain))
+        yield path, without_addresses(repr(value if domain is None else domain))
 
 
 def _shortened(text: str) -> str:

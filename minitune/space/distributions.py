@@ -7,7 +7,7 @@ function of this package that was not called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -37,9 +37,54 @@ def own_space(space: Any) -> dict[str, Any]:
     found = [*_foreign(own, ())]
     if found:
         own = copy_tree(own)
-        for path, value, convert in found:
-            assign_value(own, path, convert(value, path_text(path)))
+        for path, domain in found:
+            assign_value(own, path, domain)
     return own
+
+
+def _foreign(value: Any, path: Path) -> Iterator[tuple[Path, Domain]]:
+    """The domains for the distributions of other libraries in a space, each with its path."""
+    if type(value) in SCALAR_TYPES or as_domain(value) is not None:
+        return
+    if isinstance(value, dict):
+        for key, member in dict.items(value):
+            yield from _foreign(member, (*path, key))
+    elif type(value) in (list, tuple):
+        if not is_plain(value):
+            for index, member in enumerate(value):
+                yield from _foreign(member, (*path, index))
+    else:
+        domain = _domain_for(value, path_text(path))
+        if domain is not None:
+            yield path, domain
+
+
+def _domain_for(value: Any, name: str) -> Domain | None:
+    """The domain for a distribution; None for every other object.
+
+    Raises:
+        ValueError: If the object may not be part of a space.
+    """
+    kind = type(value)
+    library, _, module = kind.__module__.partition(".")
+    domain = None
+    if library == "scipy" and module.startswith("stats") and hasattr(value, "rvs"):
+        domain = scipy_domain(value)
+        instead = "take uniform, loguniform, randint or norm with numbers, such as scipy.stats.uniform(0, 1)"
+    elif library == "optuna" and module == "distributions" and kind.__name__.endswith("Distribution"):
+        domain = _optuna_domain(value)
+        instead = "write the values as choice([...])"
+    elif (library == "hyperopt" and module == "pyll.base") or (library == "ConfigSpace" and module.startswith("hyper")):
+        instead = "write a domain, such as uniform(0, 1)"
+    else:
+        _refuse_misplaced(value, name)
+        return None
+    if domain is None:
+        raise ValueError(
+            f"parameter {name!r} is a distribution of {library} ({kind.__name__}) for which there is no domain: "
+            f"{instead}; with_parameters passes the object itself to the trials"
+        )
+    return domain
 
 
 def scipy_domain(distribution: Any) -> Domain | None:
@@ -55,61 +100,7 @@ def scipy_domain(distribution: Any) -> Domain | None:
     return (uniform if kind == "uniform" else loguniform)(float(low), float(high))
 
 
-# -- where they are ----------------------------------------------------------------------------------------------------
-_Convert = Callable[[Any, str], Any]
-
-
-def _foreign(value: Any, path: Path) -> Iterator[tuple[Path, Any, _Convert]]:
-    """The distributions of other libraries in a space, each with its path and the function that converts it."""
-    if type(value) in SCALAR_TYPES or as_domain(value) is not None:
-        return
-    if isinstance(value, dict):
-        for key, member in dict.items(value):
-            yield from _foreign(member, (*path, key))
-    elif type(value) in (list, tuple):
-        if not is_plain(value):
-            for index, member in enumerate(value):
-                yield from _foreign(member, (*path, index))
-    else:
-        convert = _converter(value)
-        if convert is not None:
-            yield path, value, convert
-
-
-def _converter(value: Any) -> _Convert | None:
-    """The function that converts a distribution; None for every other object."""
-    kind = type(value)
-    library, _, rest = kind.__module__.partition(".")
-    if library == "scipy" and rest.startswith("stats") and hasattr(value, "rvs"):
-        return _of_scipy
-    if library == "optuna" and rest == "distributions" and kind.__name__.endswith("Distribution"):
-        return _of_optuna
-    if (library == "hyperopt" and rest == "pyll.base") or (library == "ConfigSpace" and rest.startswith("hyper")):
-        return _not_taken
-    if kind is FunctionType and value.__module__ == Domain.__module__:
-        return _not_called
-    if any(as_domain(member) is not None for member in _attributes(value).values()):
-        return _not_searched
-    return None
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object, such as a Namespace or an instance of a dataclass; none of what can be called."""
-    found = {} if callable(value) else getattr(value, "__dict__", None)
-    return found if isinstance(found, dict) else {}
-
-
-# -- each library ------------------------------------------------------------------------------------------------------
-def _of_scipy(value: Any, name: str) -> Domain:
-    if not hasattr(value, "dist"):
-        raise _refusal(value, name, f"call it, such as scipy.stats.{getattr(value, 'name', 'uniform')}(0, 1)")
-    domain = scipy_domain(value)
-    if domain is None:
-        raise _refusal(value.dist, name, "take uniform, loguniform, randint or norm, or sample_from(...)")
-    return domain
-
-
-def _of_optuna(value: Any, name: str) -> Domain:
+def _optuna_domain(value: Any) -> Domain | None:
     if hasattr(value, "choices"):
         return choice(list(value.choices))
     low, high, step = value.low, value.high, value.step
@@ -124,30 +115,21 @@ def _of_optuna(value: Any, name: str) -> Domain:
     try:
         return quniform(low, high, step)
     except ValueError:
-        raise _refusal(value, name, "write the values as choice([...])") from None
+        return None
 
 
-def _not_taken(value: Any, name: str) -> Domain:
-    raise _refusal(value, name, "write a domain, such as uniform(0, 1)")
-
-
-def _not_called(value: Any, name: str) -> Domain:
-    raise ValueError(f"parameter {name!r} is the function {value.__name__} itself: call it, {value.__name__}(...)")
-
-
-def _not_searched(value: Any, name: str) -> Domain:
+def _refuse_misplaced(value: Any, name: str) -> None:
+    """Refuse a function of this package that was not called, and a domain in an attribute, such as of a dataclass."""
+    if callable(value):
+        if isinstance(value, FunctionType) and value.__module__ == Domain.__module__:
+            raise ValueError(
+                f"parameter {name!r} is the function {value.__name__} itself: call it, {value.__name__}(...)"
+            )
+        return
     kind = type(value).__name__
-    attributes = _attributes(value)
-    inner, domain = next((inner, member) for inner, member in attributes.items() if as_domain(member) is not None)
-    raise ValueError(
-        f"domains must be in dicts, lists or tuples, but attribute {inner!r} of parameter {name!r}, a {kind}, is "
-        f"{domain}: give {{{name!r}: {{{inner!r}: ...}}}}, and make the {kind} in the trainable"
-    )
-
-
-def _refusal(value: Any, name: str, instead: str) -> ValueError:
-    library = type(value).__module__.partition(".")[0]
-    return ValueError(
-        f"parameter {name!r} is a distribution of {library} ({type(value).__name__}) for which there is no domain: "
-        f"{instead}; with_parameters passes the object itself to the trials"
-    )
+    for inner, member in getattr(value, "__dict__", {}).items():
+        if as_domain(member) is not None:
+            raise ValueError(
+                f"domains must be in dicts, lists or tuples, but attribute {inner!r} of parameter {name!r}, a {kind}, "
+                f"is {member}: give {{{name!r}: {{{inner!r}: ...}}}}, and make the {kind} in the trainable"
+            )

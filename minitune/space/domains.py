@@ -10,7 +10,6 @@ import inspect
 import math
 import operator
 import random
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -19,11 +18,10 @@ from typing import Any, TypeVar
 from minitune.base.checks import shown
 from minitune.base.numbers import known_number
 from minitune.base.seeds import random_generator
-from minitune.base.text import plain_numbers, warn_once
+from minitune.base.text import plain_numbers
 from minitune.error import InvalidArgumentError
 
 __all__ = [
-    "AttributeDict",
     "BaseSampler",
     "Categorical",
     "Domain",
@@ -57,10 +55,7 @@ __all__ = [
 ]
 
 _Self = TypeVar("_Self", bound="Domain")
-_Number = TypeVar("_Number", int, float)
 GRID_KEY = "grid_search"
-FARTHEST_SDS = 40.0
-"""No normal draw is so many standard deviations away from the mean."""
 _LONGEST_RANGE = 100_000
 """No choice or grid lists more values of a `range`."""
 
@@ -74,18 +69,13 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} must override draw()")
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Draw one value, or several if `size` is not 1."""
+        """Draw one value, or a list of them if `size` is not 1."""
         rng = random_generator(random_state)
-        configs = config if isinstance(config, list) and config else [config] * size
-        values = [self.draw(domain, each, rng) for _, each in zip(range(size), configs, strict=False)]
-        if size == 1:
-            return values[0]
-        numpy = sys.modules.get("numpy")  # without it loaded, a program expects no arrays
-        is_plain = isinstance(domain, (Float, Integer)) and isinstance(self, (Uniform, LogUniform, Normal))
-        return numpy.array(values) if numpy is not None and is_plain else values
+        values = [self.draw(domain, config, rng) for _ in range(size)]
+        return values[0] if size == 1 else values
 
     def __str__(self) -> str:
-        return sampler_kind(self).__name__
+        return type(self).__name__
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -170,30 +160,12 @@ class CallSampler(Sampler):
         return domain.draw_call(config)
 
 
-def sampler_kind(sampler: Sampler) -> type[Sampler]:
-    """The class of a sampler that tells how it draws: `Uniform` for `Float._Uniform`, the class itself for others."""
-    kind = type(sampler)
-    if kind in _OF_DOMAINS:
-        kind = kind.__bases__[0]
-    return kind
-
-
 # -- domains -----------------------------------------------------------------------------------------------------------
-def _has_no_value(domain: Any, *_: object) -> Any:
-    raise TypeError(
-        f"{domain} has no value yet, so nothing can be computed with it: compute in the trainable, or with "
-        "sample_from(lambda config: ...), which reads the drawn values"
-    )
-
-
 class Domain:
     """The possible values of one parameter."""
 
     sampler: Sampler | None = None
     default_sampler_cls: type[Sampler] = Uniform
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __pow__ = __rpow__ = _has_no_value
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _has_no_value
 
     def cast(self, value: Any) -> Any:
         """Convert `value` to this domain's type."""
@@ -220,12 +192,12 @@ class Domain:
         """Draw from the domain.
 
         Args:
-            config: The parameters that already have values, or a list with one config for each draw.
+            config: The parameters that already have values.
             size: How many values to draw.
             random_state: See `random_generator`.
 
         Returns:
-            One value, or `size`: as a list, or as an array if numpy is loaded and the numbers have no step.
+            One value, or a list of `size` values.
         """
         return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
 
@@ -267,10 +239,7 @@ class Categorical(Domain):
         TypeError: If it is a text, a dict or no iterable.
     """
 
-    class _Uniform(Uniform):
-        pass
-
-    default_sampler_cls = _Uniform
+    _Uniform = Uniform  # the names that Ray Tune has here and below
 
     def __init__(self, categories: Iterable[Any]):
         if not isinstance(categories, Iterable):
@@ -300,7 +269,7 @@ class Categorical(Domain):
 
     def uniform(self) -> Categorical:
         """These categories, drawn uniformly."""
-        return self._with_sampler(self._Uniform())
+        return self._with_sampler(Uniform())
 
     def grid(self) -> Categorical:
         """These categories as a grid: the search tries each of them."""
@@ -369,37 +338,8 @@ class Function(Domain):
         return f"{getattr(self.func, '__name__', self.func)}()"
 
     def draw_call(self, config: Mapping[str, Any] | None) -> Any:
-        """Call the function with `config`, of which it may read parts as attributes."""
-        if not self.pass_config:
-            return self.func()
-        if not isinstance(config, AttributeDict):
-            config = AttributeDict(config or {})
-        return self.func(config)
-
-
-class AttributeDict(dict[str, Any]):
-    """A dict whose items can also be read as attributes, including the items of nested dicts.
-
-    If it has no item `config`, it is that itself: Ray's old functions read `spec.config.name`.
-    """
-
-    def __missing__(self, key: str) -> Any:
-        if key == "config":
-            return self
-        raise KeyError(key)
-
-    def __getitem__(self, key: str) -> Any:
-        value = super().__getitem__(key)
-        if isinstance(value, dict) and not isinstance(value, AttributeDict):
-            return type(self)(value)
-        return value
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            names = ", ".join(map(str, self)) or "nothing"
-            raise AttributeError(f"the configuration has no {name!r}; it has {names}") from None
+        """Call the function, with `config` if it takes one."""
+        return self.func(config or {}) if self.pass_config else self.func()
 
 
 def sampler_and_step(domain: Domain) -> tuple[Sampler, float | None]:
@@ -440,16 +380,16 @@ def is_grid(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and GRID_KEY in value
 
 
-def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
-    """Whether `value` is a possible value of a search space. `by_functions` is the answer for functions of the user."""
+def fits(space: Any, value: Any) -> bool:
+    """Whether `value` is a possible value of a search space."""
     domain = as_domain(space)
     if domain is not None:
-        return domain.is_valid(value) and (by_functions or not domain.is_function())
+        return domain.is_valid(value)
     if isinstance(space, dict) and isinstance(value, dict):
-        return space.keys() == value.keys() and all(fits(space[key], value[key], by_functions) for key in space)
+        return space.keys() == value.keys() and all(fits(space[key], value[key]) for key in space)
     if isinstance(space, (list, tuple)) and isinstance(value, (list, tuple)):
         pairs = zip(space, value, strict=False)
-        return len(space) == len(value) and all(fits(part, one, by_functions) for part, one in pairs)
+        return len(space) == len(value) and all(fits(part, one) for part, one in pairs)
     return is_same(space, value)
 
 
@@ -465,33 +405,18 @@ def is_same(left: Any, right: Any) -> bool:
 class Float(Domain):
     """Real numbers from `lower` to `upper`; None means no bound.
 
-    Bounds in the wrong order are swapped, with a warning.
-
     Raises:
-        ValueError: If a bound is NaN.
+        ValueError: If a bound is NaN, or the bounds are in the wrong order.
     """
 
-    class _Uniform(Uniform):
-        pass
-
-    class _LogUniform(LogUniform):
-        pass
-
-    class _Normal(Normal):
-        pass
-
-    default_sampler_cls = _Uniform
+    _Uniform = Uniform
+    _LogUniform = LogUniform
+    _Normal = Normal
 
     def __init__(self, lower: float | None, upper: float | None):
-        first = -math.inf
-        last = math.inf
-        if lower is not None:
-            first = _as_float("lower", lower)
-        if upper is not None:
-            last = _as_float("upper", upper)
-        if math.isnan(first) or math.isnan(last):
-            raise ValueError(f"the bounds must not be NaN, but got lower={lower!r}, upper={upper!r}")
-        self.lower, self.upper = _in_order(first, last)
+        self.lower = -math.inf if lower is None else _as_float("lower", lower)
+        self.upper = math.inf if upper is None else _as_float("upper", upper)
+        _check_order(self.lower, self.upper)
 
     def cast(self, value: Any) -> float:
         return float(value)
@@ -504,7 +429,7 @@ class Float(Domain):
         """
         if math.isinf(self.lower) or math.isinf(self.upper):
             raise ValueError(f"expected -inf < lower <= upper < inf for uniform(), but got {self.domain_str}")
-        return self._with_sampler(self._Uniform())
+        return self._with_sampler(Uniform())
 
     def loguniform(self, base: object = None) -> Float:
         """This range, drawn log-uniformly from [lower, upper).
@@ -513,7 +438,7 @@ class Float(Domain):
             ValueError: If a bound is missing or not positive.
         """
         _check_log_bounds(self)
-        return self._with_sampler(self._LogUniform(base))
+        return self._with_sampler(LogUniform(base))
 
     def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
         """Normally distributed numbers.
@@ -523,18 +448,16 @@ class Float(Domain):
         """
         if not (math.isinf(self.lower) and math.isinf(self.upper)):
             raise ValueError(f"normal() takes no bounds, but got {self.domain_str}; use Float(None, None)")
-        return self._with_sampler(self._Normal(_as_float("mean", mean), _as_float("sd", sd)))
+        return self._with_sampler(Normal(_as_float("mean", mean), _as_float("sd", sd)))
 
     def quantized(self, q: float) -> Float:
         """Multiples of `q` in this range, including the upper bound.
 
         Raises:
-            ValueError: If a bound is not a multiple of `q`, or `q` is tiny.
+            ValueError: If a bound is not a multiple of `q`.
         """
         q = _as_float("q", q)
         sampler = Quantized(self.get_sampler(), q)
-        if math.isinf(self._farthest() / q):
-            raise ValueError(f"q must be larger, since the number of steps would overflow, but got q={q!r}")
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if math.isfinite(bound) and not _is_multiple(bound, q):
                 raise ValueError(f"{name} must be a multiple of q, but got {name}={bound!r}, q={q!r}")
@@ -585,13 +508,6 @@ class Float(Domain):
                 return bound
         return min(max(value, self.lower), self.upper)
 
-    def _farthest(self) -> float:
-        """A size that hardly any value exceeds."""
-        found = max(abs(bound) if math.isfinite(bound) else 0.0 for bound in (self.lower, self.upper))
-        if isinstance(self.sampler, Normal):
-            found = abs(self.sampler.mean) + FARTHEST_SDS * self.sampler.sd
-        return found
-
     def _below_upper(self, value: float) -> float:
         """Move a value back into [lower, upper) if rounding has moved it out."""
         # The upper bound is excluded. math.exp(math.log(x)) may exceed x, by one bit.
@@ -607,29 +523,20 @@ class Integer(Domain):
         ValueError: If a bound is not an integer, or the bounds are in the wrong order.
     """
 
-    class _Uniform(Uniform):
-        pass
-
-    class _LogUniform(LogUniform):
-        pass
-
-    default_sampler_cls = _Uniform
+    _Uniform = Uniform
+    _LogUniform = LogUniform
 
     def __init__(self, lower: int, upper: int):
         self.lower = _as_int("lower", lower)
         self.upper = _as_int("upper", upper)
-        if self.lower > self.upper:
-            raise ValueError(
-                f"expected lower <= upper, but got lower={self.lower}, upper={self.upper}; "
-                "write the smaller bound first"
-            )
+        _check_order(self.lower, self.upper)
 
     def cast(self, value: Any) -> int:
         return int(value)
 
     def uniform(self) -> Integer:
         """This range, drawn uniformly."""
-        return self._with_sampler(self._Uniform())
+        return self._with_sampler(Uniform())
 
     def loguniform(self, base: object = None) -> Integer:
         """This range, drawn as floor(exp(U)), with U uniform from log(lower) to log(upper).
@@ -638,7 +545,7 @@ class Integer(Domain):
             ValueError: If `lower` is not positive.
         """
         _check_log_bounds(self)
-        return self._with_sampler(self._LogUniform(base))
+        return self._with_sampler(LogUniform(base))
 
     def quantized(self, q: int) -> Integer:
         """Multiples of `q` within the range, including `upper` unless `q` is 1. The draw chooses among their indices.
@@ -675,8 +582,6 @@ class Integer(Domain):
 
     def draw_uniform(self, rng: random.Random) -> int:
         """See `Domain.draw_uniform`."""
-        if self.lower >= self.upper:
-            raise ValueError(f"expected lower < upper, but got lower={self.lower}, upper={self.upper}")
         return rng.randrange(self.lower, self.upper)
 
     def draw_loguniform(self, rng: random.Random) -> int:
@@ -698,17 +603,6 @@ class Integer(Domain):
         if q != 1:  # as in Ray Tune, the upper bound is included unless q is 1
             stop += 1
         return -(-self.lower // q), stop
-
-
-_OF_DOMAINS = {
-    Categorical._Uniform,
-    Float._Uniform,
-    Float._LogUniform,
-    Float._Normal,
-    Integer._Uniform,
-    Integer._LogUniform,
-}
-"""Each domain has samplers of its own, as in Ray Tune, by which users know its kind."""
 
 
 # The types of values, as objects and not as texts: FLAML reads them from the signature, where Ray has them.
@@ -734,7 +628,7 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
 def _call_of(domain: Float | Integer) -> str | None:
     """The code that creates a domain, or None for classes of the user."""
     sampler, q = sampler_and_step(domain)
-    call = _CALLS.get((type(domain), sampler_kind(sampler)))
+    call = _CALLS.get((type(domain), type(sampler)))
     if call is None:
         return None
     arguments: list[float] = [domain.lower, domain.upper]
@@ -746,12 +640,11 @@ def _call_of(domain: Float | Integer) -> str | None:
     return f"{call}({', '.join(map(repr, arguments))})"
 
 
-def _in_order(lower: _Number, upper: _Number) -> tuple[_Number, _Number]:
-    """The two bounds, the smaller one first. If they must be swapped, a warning says so once."""
-    if lower <= upper:
-        return lower, upper
-    warn_once(f"the bounds of a range are in the wrong order and were swapped: lower={lower}, upper={upper}")
-    return upper, lower
+def _check_order(lower: float, upper: float) -> None:
+    if not lower <= upper:  # NaN is in no order
+        raise ValueError(
+            f"expected lower <= upper, but got lower={lower}, upper={upper}; write the smaller bound first"
+        )
 
 
 def _as_float(name: str, value: Any) -> float:
@@ -786,10 +679,8 @@ def _check_log_bounds(domain: Float | Integer) -> None:
 def uniform(lower: float, upper: float) -> Float:
     """Floats from [lower, upper), drawn uniformly. If lower == upper, always this value.
 
-    Here and below, bounds of floats in the wrong order are swapped, with a warning.
-
     Raises:
-        ValueError: Unless both are finite.
+        ValueError: Unless both are finite, and in this order.
     """
     return Float(lower, upper).uniform()
 
@@ -860,13 +751,10 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
 def lograndint(lower: int, upper: int, base: object = None) -> Integer:
     """Integers from [lower, upper), drawn log-uniformly. `upper` is excluded.
 
-    Bounds in the wrong order are swapped, with a warning. Ray Tune draws between them too; its `randint` does not.
-
     Raises:
-        ValueError: Unless both bounds are above 0 and differ.
+        ValueError: Unless 0 < lower < upper.
     """
-    bounds = _in_order(_as_int("lower", lower), _as_int("upper", upper))
-    return _not_empty(Integer(*bounds)).loguniform(base)
+    return _not_empty(Integer(lower, upper)).loguniform(base)
 
 
 def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:

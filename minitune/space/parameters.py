@@ -25,7 +25,6 @@ from minitune.space.domains import (
     fits,
     is_same,
     sampler_and_step,
-    sampler_kind,
 )
 from minitune.space.tree import (
     Path,
@@ -71,9 +70,15 @@ def parameters(space: Any) -> list[Parameter]:
     """All parameters of a search space. A parent comes before its children.
 
     Raises:
-        ValueError: If there is a grid.
+        ValueError: If there is a grid, or two parameters have the same name.
     """
-    return list(_all(space, _Root()))
+    found = list(_all(space, _Root()))
+    names: set[str] = set()
+    for name in (each.name for each in found):
+        if name in names:
+            raise ValueError(f"each parameter must have a name of its own, but two are called {name!r}; rename a key")
+        names.add(name)
+    return found
 
 
 def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
@@ -93,7 +98,7 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
     Returns:
         By parameter name; for a choice, the index of the category. Of several that match, the best one is used, in this
         order: the same object, an equal object of the same type, an equal object, a category whose domains can have the
-        value, one whose functions may return it, one that contains it as a part.
+        value, one that contains it as a part.
 
     Raises:
         ValueError: If there is a grid; or, without `on_outside`, if a parameter cannot have its value.
@@ -132,7 +137,7 @@ def scales(space: Any) -> dict[str, dict[str, Any]]:
 def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
     """Whether a domain can be a parameter. If not, its value is drawn when the trial is created."""
     sampler, _ = sampler_and_step(domain)
-    if sampler_kind(sampler) not in _SAMPLERS.get(type(domain), ()):
+    if type(sampler) not in _SAMPLERS.get(type(domain), ()):
         return False
     has_bounds = not isinstance(domain, Float) or domain.upper - domain.lower < float("inf")
     return has_bounds or isinstance(sampler, Normal)
@@ -160,26 +165,8 @@ def _direct(space: Any, root: _Root) -> Iterator[Parameter]:
                 "run without a searcher"
             )
         if is_searchable(domain):
-            texts = _texts(space, path)
-            if root.name:
-                texts.insert(0, root.name)
-            name = "/".join(texts)
+            name = path_text((root.name, *path) if root.name else path)
             yield Parameter(name, whole, domain, root.parent)
-
-
-def _texts(tree: Any, path: Path) -> list[str]:
-    """The keys of a path as text, so that different paths of the tree have different texts."""
-    texts = []
-    for key in path:
-        text = str(key)
-        # Only such a key can be taken for another one: 1 for "1", or "a/b" for "b" below "a".
-        if isinstance(tree, dict) and (type(key) is not str or "/" in text):
-            others = (str(other) for other in tree if other is not key)
-            if any(text == other or text.startswith(f"{other}/") for other in others):
-                text = f"<{key!r}>"
-        texts.append(text)
-        tree = tree[key]
-    return texts
 
 
 def _all(space: Any, root: _Root) -> Iterator[Parameter]:
@@ -230,7 +217,6 @@ def category_of(categories: Any, value: Any) -> int | None:
         lambda category: category is value,
         lambda category: type(category) is type(value) and is_same(category, value),
         lambda category: is_same(category, value),
-        lambda category: fits(category, value, by_functions=False),
         lambda category: fits(category, value),
         lambda category: _is_part(category, value),
     )
@@ -361,20 +347,12 @@ def _size(space: Any) -> float:
 
 
 # -- axes --------------------------------------------------------------------------------------------------------------
-class _Cells(NamedTuple):
-    """The integers `step` * `first`, ..., `step` * `last`."""
-
-    first: int
-    last: int
-    step: int
-
-
 class Axis:
     """Maps a numeric parameter to an axis on which a searcher can put kernels.
 
     The domain becomes the interval from 0 to 1, on its own scale. Integers and quantised numbers are cells, with the
-    value in the middle. The cell of an integer n goes from n to n + 1, since a draw is rounded down. Of a normal
-    distribution, it covers four standard deviations to either side.
+    value in the middle, except that the cell of an integer n goes from n to n + 1, since a draw is rounded down. Of a
+    normal distribution, it covers four standard deviations to either side.
 
     Attributes:
         prior_sd: The standard deviation of the prior, a kernel at 0.5.
@@ -384,86 +362,83 @@ class Axis:
 
     def __init__(self, domain: Float | Integer):
         self._domain = domain
-        sampler, self._q = sampler_and_step(domain)
+        sampler, self._step = sampler_and_step(domain)
         self.low = 0.0
         self.high = 1.0
         self.prior_sd = 1.0
         self.width = 0.0
         self.count: int | None = None
-        self._cells: _Cells | None = None
         self._to: Callable[[float], float] = float
         self._from: Callable[[float], float] = float
-        if isinstance(sampler, LogUniform):
-            self._to = math.log
-            self._from = math.exp
         if isinstance(sampler, Normal):
             self.low = -math.inf
             self.high = math.inf
             self.prior_sd = 1 / _SDS
             self._span = _SDS * sampler.sd
             self._begin = sampler.mean - self._span / 2
-            self.width = (self._q or 0.0) / self._span
-        elif isinstance(domain, Integer):
-            step = int(self._q or 1)
-            first = -(-domain.lower // step)  # rounded up
-            last = domain.upper // step
-            if step == 1:  # without a step the upper bound is exclusive, as in Ray Tune
-                last -= 1
-            self._cells = _Cells(first, last, step)
-            self._begin = self._to(first)
-            self._span = self._to(last + 1) - self._begin
-            self._set_width(first, 1, last - first + 1)
-        else:
-            margin = (self._q or 0.0) / 2  # half a cell beyond both bounds, which are values themselves
-            self._begin = self._to(domain.lower - margin)
-            self._span = self._to(domain.upper + margin) - self._begin
-            if self._q is not None:
-                count = round((domain.upper - domain.lower) / self._q) + 1
-                self._set_width(domain.lower - margin, self._q, count)
+            self.width = (self._step or 0.0) / self._span
+            return
+        if isinstance(sampler, LogUniform):
+            self._to = math.log
+            self._from = math.exp
+        low: float = domain.lower
+        high: float = domain.upper
+        if isinstance(domain, Integer):
+            self._step = int(self._step or 1)
+            self._first, stop = domain.index_range(self._step)
+            self._edge = 0.0  # where the cell of a step begins, in steps from it
+        elif self._step is not None:
+            self._first = round(low / self._step)
+            stop = round(high / self._step) + 1
+            self._edge = -0.5
+        if self._step is not None:
+            low = self._first + self._edge
+            high = stop + self._edge
+            self.count = stop - self._first
+        self._begin = self._to(low)
+        self._span = self._to(high) - self._begin
         if self._span <= 0:
             self.count = 1
+        elif self.count is not None:
+            self.width = self._mean_width(low, self.count)
 
     def encode(self, value: Any) -> float:
         """The position of a value on the axis."""
         if self.count == 1:
             return 0.5
-        if self._cells is not None:
-            cell = int(value) // self._cells.step
-            coordinate = (self._to(cell) + self._to(cell + 1)) / 2
-        elif self._q is not None and self._to is math.log:
-            half = self._q / 2
-            coordinate = (math.log(value - half) + math.log(value + half)) / 2
-        else:
-            coordinate = self._to(value)
+        coordinate = self._to(value)
+        if self.count is not None and self._step is not None:
+            edge = round(value / self._step) + self._edge
+            coordinate = (self._to(edge) + self._to(edge + 1)) / 2
         return (coordinate - self._begin) / self._span
 
     def decode(self, coordinate: float) -> Any:
         """The value of the domain at a position; for a cell, the cell's value."""
         number = self._from(self._begin + coordinate * self._span)
-        if self._cells is not None:
-            cell = math.floor(number)
-            cell = min(max(cell, self._cells.first), self._cells.last)
-            return cell * self._cells.step
-        if self._q is not None and isinstance(self._domain, Float):
-            return self._domain.snap(number, self._q)
-        return min(max(number, self._domain.lower), self._domain.upper)
+        if self._step is None:
+            return min(max(number, self._domain.lower), self._domain.upper)
+        if self.count is None:
+            return self._value(number / self._step)
+        number = math.floor(number - self._edge)
+        return self._value(min(max(number, self._first), self._first + self.count - 1))
 
     def values(self) -> Iterator[Any]:
         """All values of a domain that has a `count`, in ascending order."""
-        if self._cells is not None:
-            yield from (cell * self._cells.step for cell in range(self._cells.first, self._cells.last + 1))
-        elif isinstance(self._domain, Float) and self._q is not None:
-            for index in range(self.count or 0):
-                yield self._domain.snap(self._domain.lower + index * self._q, self._q)
-        else:
+        if self._step is None:
             yield self.decode(0.5)
+        else:
+            yield from map(self._value, range(self._first, self._first + (self.count or 0)))
 
-    def _set_width(self, begin: float, step: float, count: int) -> None:
-        """Set the mean width of the cells, weighted by width: the mean width of the cell that a uniform draw hits."""
-        self.count = count
+    def _value(self, number_of_steps: float) -> Any:
+        step = self._step or 1
+        if isinstance(self._domain, Integer):
+            return number_of_steps * step
+        return self._domain.snap(number_of_steps * step, step)
+
+    def _mean_width(self, begin: float, count: int) -> float:
+        """The mean width of the cells, weighted by width: the mean width of the cell that a uniform draw hits."""
         if self._to is not math.log:
-            self.width = 1 / count
-            return
+            return 1 / count
         # After this many cells, the remaining ones are too narrow to change the mean.
-        edges = [math.log(begin + step * index) for index in range(min(count, 1000) + 1)]
-        self.width = sum((right - left) ** 2 for left, right in pairwise(edges)) / self._span**2
+        edges = [math.log(begin + index) for index in range(min(count, 1000) + 1)]
+        return sum((right - left) ** 2 for left, right in pairwise(edges)) / self._span**2

@@ -6,22 +6,19 @@ A path is a tuple of dict keys and list indices. Dicts, lists and tuples are inn
 from __future__ import annotations
 
 import numbers
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from enum import Enum
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from minitune.error import TuneError
-from minitune.space.domains import GRID_KEY, AttributeDict, Domain, as_domain, is_grid, is_same
+from minitune.space.domains import GRID_KEY, Domain, as_domain, is_grid, is_same
 
 Path = tuple[Any, ...]
 """The path of a value in a tree: dict keys and list indices."""
 _TAG_LIMIT = 1_000
-"""The most characters of a value, and members of a container, in a tag."""
+"""The most characters of a value in a tag."""
 SCALAR_TYPES = frozenset({int, float, bool, str, bytes, type(None)})
 """The types of most values, which have no parts."""
 _ABSENT = object()
@@ -31,29 +28,44 @@ class RecursiveDependencyError(TuneError):
     """A parameter's function reads a parameter that has no value yet, or never gets one."""
 
 
-class ConfigView(AttributeDict):
-    """The configuration that a `sample_from` function gets. Reading a parameter without a value is an error."""
+class ConfigView(dict[str, Any]):
+    """The configuration that a `sample_from` function gets. Reading a parameter without a value is an error.
+
+    Items can also be read as attributes. If there is no item `config`, it is this object itself: Ray's old functions
+    read `spec.config.name`.
+    """
 
     __slots__ = ("_asking",)
 
-    def __init__(self, config: Mapping[str, Any], asking: Domain | None = None):
+    def __init__(self, config: Mapping[str, Any], asking: Domain):
         super().__init__(config)
         self._asking = asking
 
+    def __missing__(self, key: str) -> Any:
+        if key == "config":
+            return self
+        raise KeyError(key)
+
     def __getitem__(self, key: str) -> Any:
-        value = dict.__getitem__(self, key)
-        if not isinstance(value, dict) or is_grid(value):
-            if has_unresolved_values(value):
-                raise RecursiveDependencyError(f"parameter {key!r} has no value yet: {value!r}")
+        value = super().__getitem__(key)
+        if isinstance(value, ConfigView):
             return value
-        if isinstance(value, AttributeDict):
-            return value
-        return ConfigView(value, self._asking)
+        if isinstance(value, dict) and not is_grid(value):
+            return ConfigView(value, self._asking)
+        if has_unresolved_values(value):
+            raise RecursiveDependencyError(f"parameter {key!r} has no value yet: {value!r}")
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            names = ", ".join(map(str, self)) or "nothing"
+            raise AttributeError(f"the configuration has no {name!r}; it has {names}") from None
 
     # The methods of dict do not call `__getitem__`. `**config` checks whether `__iter__` is overridden.
     def __iter__(self) -> Iterator[str]:
-        asking = self._asking
-        return (key for key in super().__iter__() if asking is None or dict.__getitem__(self, key) is not asking)
+        return (key for key in super().__iter__() if dict.__getitem__(self, key) is not self._asking)
 
     def keys(self) -> Any:
         """The names of all parameters."""
@@ -78,7 +90,7 @@ def copy_tree(value: Any) -> Any:
     if isinstance(value, dict):
         if len(value) == 1 and GRID_KEY in value:  # a leaf: its values are copied when one of them is chosen
             return value
-        if type(value) is dict or isinstance(value, AttributeDict):
+        if type(value) is dict or isinstance(value, ConfigView):
             copied = {}
             for key, member in dict.items(value):
                 if type(member) not in SCALAR_TYPES and not isinstance(member, Domain):
@@ -316,36 +328,16 @@ def _tag_of(pairs: Iterable[tuple[Path, Any]]) -> str:
 
 def _tag_text(value: Any) -> str:
     """A value as text for a tag."""
-    try:
-        text = _value_text(value)
-    except Exception:  # too many digits, a list that contains itself, or an error of the object
-        text = type(value).__name__
-    # A float keeps its point and the sign of its exponent, which file names allow.
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-    if is_number:
-        return text
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        return f"{float(value):.4g}"  # with its point and the sign of its exponent, which file names allow
+    text = without_addresses(str(getattr(value, "__name__", value))[:_TAG_LIMIT])
     return re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
+
+
+def without_addresses(text: str) -> str:
+    """The text of an object without the addresses in it, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
 _name_text = lru_cache(maxsize=1_000)(_tag_text)
 """The cached version, for names of parameters: all trials have the same names."""
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
-        return f"{float(value):.4g}"
-    if isinstance(value, (str, bytes)):
-        return str(value[:_TAG_LIMIT])
-    if value is None or isinstance(value, (numbers.Number, os.PathLike)):
-        return str(value)
-    if isinstance(value, Mapping):
-        return "_".join(
-            f"{_value_text(key)}_{_value_text(member)}" for key, member in islice(value.items(), _TAG_LIMIT)
-        )
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return "_".join(_value_text(member) for member in islice(value, _TAG_LIMIT))
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return str(value.item())
-    return str(getattr(value, "__name__", None) or type(value).__name__)

@@ -62,7 +62,6 @@ __all__ = [
 
 logger = logging.getLogger("minitune")
 
-_MAX_PASSES = 20
 _Unresolved = list[tuple[Path, Domain]]
 _Grids = list[tuple[Path, Categorical]]
 
@@ -95,7 +94,6 @@ class VariantTable:
 
     Args:
         points: Points to evaluate, one round each, which come first, also if there are more than rounds.
-        constant_grid_search: Draw random parameters once for each round.
         seed: The seed of all draws.
 
     Raises:
@@ -107,14 +105,12 @@ class VariantTable:
         space: dict[str, Any],
         num_samples: int = 1,
         points: Sequence[Mapping[str, Any]] = (),
-        constant_grid_search: bool = False,
         seed: int | str = 0,
     ):
         if num_samples < -1:
             raise ValueError(f"num_samples must be -1 (endless) or >= 0, but got {num_samples}")
         self.position = Position()
         self._seed = seed
-        self._constant_grid_search = constant_grid_search
         self._plans: list[_Plan] = []
         if points:
             from minitune.space.guesses import noted_guesses  # most runs have none
@@ -123,7 +119,6 @@ class VariantTable:
             self._plans = [_Plan(guess.space, guess.fixed) for guess in noted_guesses(space, points, whole=True)]
         self._free_plan = _Plan(space, [])
         self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
-        self._round_plan: _Plan | None = None
         self._last = Position()
 
     @property
@@ -142,10 +137,7 @@ class VariantTable:
         if self._last.round >= len(self._plans):
             return None
         plan = self._plans[self._last.round]
-        if plan.grid_size > 1:
-            return None
-        space: dict[str, Any] = plan.space
-        return space
+        return None if plan.grid_size > 1 else plan.space
 
     @property
     def total(self) -> int | float:
@@ -167,17 +159,14 @@ class VariantTable:
     def finish(self) -> None:
         """End the table: it returns no more variants."""
         self._rounds = self.position.round
-        self._round_plan = None
 
     def seek(self, position: Position) -> None:
         """Continue at `position`, in O(1)."""
         self.position = Position(position.round, position.point)
-        self._round_plan = None
 
     def reseed(self, seed: int | str) -> None:
         """Use another seed for the following draws."""
         self._seed = seed
-        self._round_plan = None
 
     def next(self) -> Variant | None:
         """The next variant; None at the end.
@@ -189,17 +178,13 @@ class VariantTable:
         at = self.position
         if at.round >= self._rounds:
             return None
-        if self._round_plan is None:
-            self._round_plan = self._plan_of_round()
-        plan = self._round_plan
+        plan = self._plans[at.round] if at.round < len(self._plans) else self._free_plan
         variant = plan.variant(at.point, self._rng(at.round, at.point))
         self._last = Position(at.round, at.point)
         at.point += 1
         if at.point >= plan.grid_size:
             at.round += 1
             at.point = 0
-            if self._plans or self._constant_grid_search:  # otherwise all rounds have the same plan
-                self._round_plan = None
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
@@ -208,7 +193,7 @@ class VariantTable:
         plan = self._free_plan  # also if a point itself was rejected, of which nothing is drawn
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
             plan = self._plans[last.round]
-        if not plan.is_drawn or (self._constant_grid_search and plan.grid_size > 1):
+        if not plan.is_drawn:
             return None
         # Another generator than at the first draw, and one that a resume finds again.
         return plan.variant(last.point, self._rng(last.round, last.point, f"again {attempt}"))
@@ -221,21 +206,11 @@ class VariantTable:
         # `random` hashes a string by SHA-512, which is the same in every process and version.
         return random.Random("/".join(map(str, (self._seed, *path))))
 
-    def _plan_of_round(self) -> _Plan:
-        number = self.position.round
-        plan = self._free_plan
-        if number < len(self._plans):
-            plan = self._plans[number]
-        if self._constant_grid_search:
-            # Seeded by the round alone: all points of its grid have the same random values.
-            return plan.with_constants(self._rng(number))
-        return plan
-
 
 class _Plan:
     """The space of one round, with its domains sorted into grids, random parameters and functions."""
 
-    def __init__(self, space: Any, searched: list[Path]):
+    def __init__(self, space: dict[str, Any], searched: list[Path]):
         # By path, so that the draws do not depend on the order in which the user has written the keys.
         found = sorted(find_unresolved(space), key=lambda item: path_key(item[0]))
         self.space = space
@@ -244,36 +219,20 @@ class _Plan:
         for path, domain in found:
             if isinstance(domain, Categorical):
                 _refuse_inner_grids(domain.categories, path)
-        self.grid_size = _combinations(self._grids)
+        self.grid_size = math.prod(len(grid) for _, grid in self._grids)
         self.is_drawn = bool(self._others) or any(has_unresolved_values(grid.categories) for _, grid in self._grids)
 
     def variant(self, index: int, rng: random.Random) -> Variant:
         """The variant of grid point `index`."""
         config = copy_tree(self.space)  # a trial may change its configuration
-        todo = self._others
-        if self._grids:
-            config, found = _choose(config, self._grids, index)
-            todo = todo + found
-        config = _resolve(config, todo, rng)
+        config, found = _choose(config, self._grids, index)
+        config = _resolve(config, self._others + found, rng)
         return Variant(leaves(config, self._searched), config)
 
-    def with_constants(self, rng: random.Random) -> _Plan:
-        """This plan, with values for all random parameters that do not depend on a grid."""
-        config = copy_tree(self.space)
-        todo = self._others
-        while todo:
-            config, functions = _draw(config, todo, rng)
-            config, left, found = _call(config, functions, rng)
-            todo = found + left if found else []
-        return _Plan(config, self._searched)
 
-
-def generate_variants(
-    space: dict[str, Any], constant_grid_search: bool = False, random_state: Any = None
-) -> Iterator[Variant]:
+def generate_variants(space: dict[str, Any], random_state: Any = None) -> Iterator[Variant]:
     """Yield the variants of one round: the searched parameters by path, and the configuration."""
-    seed = random_generator(random_state).getrandbits(64)
-    yield from VariantTable(space, constant_grid_search=constant_grid_search, seed=seed)
+    yield from VariantTable(space, seed=random_generator(random_state).getrandbits(64))
 
 
 def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unresolved, _Grids]:
@@ -310,17 +269,10 @@ def complete_config(config: dict[str, Any], rng: random.Random) -> dict[str, Any
 
 def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> Any:
     """Draw and call until all have values."""
-    while todo:
-        config, functions = _draw(config, todo, rng)
-        config, left, found = _call(config, functions, rng)
-        # A value that a function has returned may contain domains, on which the functions in `left` may wait.
-        if left and not found:
-            names = ", ".join(repr(path_text(path)) for path, _ in left)
-            raise RecursiveDependencyError(
-                f"sample_from functions must not depend on each other in a circle, but {names} still wait for each "
-                f"other (after at most {_MAX_PASSES} passes)"
-            )
-        todo = found + left
+    config, functions = _draw(config, todo, rng)
+    while functions:
+        config, left = _call(config, functions, rng)
+        config, functions = _draw(config, left, rng)
     return config
 
 
@@ -372,35 +324,29 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Unr
     return config, functions
 
 
-def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
-    """Call the functions once. Returns the configuration, the functions that wait for another one, and new domains."""
-    if not functions:
-        return config, [], []
-    found: _Unresolved = []
+def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved]:
+    """Call the functions once. Returns the configuration, and what has no value yet: functions that wait for another
+    one, and domains that a function has returned.
+    """
+    left: _Unresolved = []
     with GlobalDraws(rng).lent():  # functions that use the global generators draw from this position's generator
-        for _ in range(_MAX_PASSES):
-            waiting: _Unresolved = []
-            for path, function in functions:
-                try:
-                    value = copy_tree(function.sample(ConfigView(config, function), random_state=rng))
-                except RecursiveDependencyError:
-                    waiting.append((path, function))
-                    continue
-                except Exception as error:
-                    text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
-                    raise sample_error(error, text) from error
-                config = assign_value(config, path, value)
-                found.extend(find_unresolved(value, path))
-            # As long as one more has got its value in each pass, the others may succeed in the next one.
-            is_stuck = len(waiting) == len(functions)
-            functions = waiting
-            if is_stuck or not waiting:
-                break
-    return config, functions, found
-
-
-def _combinations(grids: _Grids) -> int:
-    return math.prod(len(grid) for _, grid in grids)
+        for path, function in functions:
+            try:
+                value = copy_tree(function.sample(ConfigView(config, function), random_state=rng))
+            except RecursiveDependencyError:
+                left.append((path, function))
+                continue
+            except Exception as error:
+                text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
+                raise sample_error(error, text) from error
+            config = assign_value(config, path, value)
+            left.extend(find_unresolved(value, path))
+    if left == functions:
+        names = ", ".join(repr(path_text(path)) for path, _ in left)
+        raise RecursiveDependencyError(
+            f"sample_from functions must not depend on each other in a circle, but {names} still wait for each other"
+        )
+    return config, left
 
 
 def _split(found: Iterable[tuple[Path, Domain]]) -> tuple[_Grids, _Unresolved]:

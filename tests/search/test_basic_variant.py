@@ -64,18 +64,17 @@ def test_a_table_is_the_same_in_every_process(script):
     assert json.loads(outputs.pop())[0] == expected
 
 
-@pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("made", [0, 1, 2, 5, 7, 11, 13])
-def test_a_table_goes_on_from_its_state_and_from_a_replay(made, constant):
-    whole = configs(basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant))
-    first = basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
+def test_a_table_goes_on_from_its_state_and_from_a_replay(made):
+    whole = configs(basic(SPACE, 4, points_to_evaluate=[{"a": 2}]))
+    first = basic(SPACE, 4, points_to_evaluate=[{"a": 2}])
     for _ in range(made):
         first.next_trial()
-    restored = basic(SPACE, 4, seed=99, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
+    restored = basic(SPACE, 4, seed=99, points_to_evaluate=[{"a": 2}])
     restored.set_state(pickle.loads(pickle.dumps(first.get_state())))
     assert configs(restored) == whole[made:]
 
-    replayed = basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
+    replayed = basic(SPACE, 4, points_to_evaluate=[{"a": 2}])
     assert configs(replayed, limit=made) == whole[:made]
     assert configs(replayed) == whole[made:]
 

@@ -418,17 +418,3 @@ def test_more_choices_on_resume_are_tried(tmp_path):
     space = {"a": tune.choice([1, 2, 3])}
     grid = tune.Tuner.restore(str(tmp_path / "run"), loss, param_space=space, add_samples=5).fit()
     assert sorted(pairs(grid)) == [(1,), (2,), (3,)]
-
-
-def test_with_constant_grid_search_a_refused_point_of_the_grid_gets_no_random_values_of_its_own(tmp_path):
-    grid = minimise(
-        tmp_path,
-        {"x": tune.grid_search([0, 1, 2]), "y": tune.uniform(0, 1)},
-        num_samples=10,
-        search_alg=tune.BasicVariantGenerator(constant_grid_search=True),
-        constraints=[lambda config: config["x"] != 1 or config["y"] > 0.5],
-    )
-    drawn = {x: [result.config["y"] for result in grid if result.config["x"] == x] for x in range(3)}
-    assert drawn[0] == drawn[2]
-    assert drawn[1] == [y for y in drawn[0] if y > 0.5] != []
-    assert len(drawn[1]) < len(drawn[0])

@@ -53,11 +53,11 @@ NOT_TAKEN = [
     (made("ConfigSpace.hyperparameters.constant.Constant"), "of ConfigSpace (Constant)"),
     (
         frozen("beta", 0, 1),
-        "of scipy (any_gen) for which there is no domain: take uniform, loguniform, randint or norm",
+        "of scipy (rv_continuous_frozen) for which there is no domain: take uniform, loguniform, randint or norm",
     ),
     (
         made("scipy.stats._continuous_distns.uniform_gen", name="uniform", rvs=None),
-        "call it, such as scipy.stats.uniform(",
+        "with numbers, such as scipy.stats.uniform(0, 1)",
     ),
     (
         of_optuna("Float", 0.1, 1.1, 0.25),

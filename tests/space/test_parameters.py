@@ -80,14 +80,6 @@ def test_a_part_of_a_configuration_gives_a_part_of_the_values(config, values):
     assert values_of(CONDITIONAL, config) == values
 
 
-def test_category_with_the_exact_value_comes_before_one_with_a_function():
-    whatever = {"kind": domains.sample_from(lambda config: 1), "size": domains.uniform(0, 9)}
-    space = {"part": domains.choice([whatever, {"kind": "fixed", "size": domains.randint(0, 9)}])}
-
-    assert values_of(space, {"part": {"kind": "fixed", "size": 3}}) == {"part": 1, "part/1/size": 3}
-    assert values_of(space, {"part": {"kind": "other", "size": 3}}) == {"part": 0, "part/0/size": 3}
-
-
 def test_a_category_is_found_by_the_closest_likeness():
     like_one = {"x": domains.choice([True, 1, 1.0, "1"])}
 
@@ -212,12 +204,12 @@ def test_unsearchable_parameters_stay_unchanged():
     assert draw(left, lambda each: 0.5) == {**left, "x": 0.5}
 
 
-def test_names_differ_where_keys_hold_slashes():
+def test_two_parameters_of_one_name_are_refused():
     tricky = {"a": {"b": domains.uniform(0, 1)}, "a/b": domains.uniform(0, 1), "c/d": domains.uniform(0, 1)}
-
-    names = [each.name for each in parameters(tricky)]
-
-    assert names == ["a/b", "<'a/b'>", "c/d"]
+    with pytest.raises(ValueError, match="two are called 'a/b'; rename a key"):
+        parameters(tricky)
+    del tricky["a"]
+    assert [each.name for each in parameters(tricky)] == ["a/b", "c/d"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import warnings
 
 import pytest
 
-from minitune.base import text
 from minitune.space import domains
 from minitune.space.difference import differences
 from minitune.space.domains import (
@@ -113,25 +112,10 @@ def test_integers_exclude_their_upper_bound_at_the_edges():
     assert domains.lograndint(10, 1000).sample(random_state=Edge(LOWEST)) == 10
 
 
-def test_bounds_in_the_wrong_order_are_swapped_with_a_warning(caplog, monkeypatch):
-    """Ray Tune draws between them as well, but not for `randint`, `qrandint` and `qlograndint`, which refuse them."""
-    monkeypatch.setattr(text, "_said", set())
-    swapped = [
-        (domains.uniform(1e-1, 1e-5), domains.uniform(1e-5, 1e-1)),
-        (domains.loguniform(1e-1, 1e-5), domains.loguniform(1e-5, 1e-1)),
-        (domains.quniform(1, 0, 0.1), domains.quniform(0, 1, 0.1)),
-        (domains.qloguniform(4, 0.5, 0.5), domains.qloguniform(0.5, 4, 0.5)),
-        (domains.lograndint(8, 1), domains.lograndint(1, 8)),
-    ]
-    for given, meant in swapped:
-        assert (given.lower, given.upper) == (meant.lower, meant.upper)
-        assert draw(given, 50) == draw(meant, 50)
-        assert all(given.is_valid(value) for value in draw(given, 50))
-    assert "wrong order and were swapped: lower=0.1, upper=1e-05" in caplog.text
-    assert "wrong order and were swapped: lower=8, upper=1" in caplog.text
-    caplog.clear()
-    domains.uniform(1e-1, 1e-5)
-    assert caplog.text == ""
+@pytest.mark.parametrize("make", [domains.uniform, domains.loguniform, domains.randint, domains.lograndint])
+def test_bounds_in_the_wrong_order_are_refused(make):
+    with pytest.raises(ValueError, match="write the smaller bound first"):
+        make(8, 1)
 
 
 def test_loguniform_gives_every_decade_its_share():
@@ -174,18 +158,11 @@ def test_a_choice_from_a_set_has_an_order_of_its_own():
 def test_sample_from_takes_no_argument_or_the_configuration():
     assert domains.sample_from(lambda: 3).sample() == 3
     assert domains.sample_from(lambda config: config["a"] + 1).sample({"a": 1}) == 2
-    assert domains.sample_from(lambda config: config.a + 1).sample({"a": 1}) == 2
-    assert domains.sample_from(lambda spec: spec.config.deep.a + 1).sample({"deep": {"a": 1}}) == 2
-    assert domains.sample_from(lambda spec: spec["config"]["a"]).sample({"a": 5}) == 5
     assert domains.sample_from(random.Random(3).random).sample() == random.Random(3).random()
     with pytest.raises(ValueError, match="no argument or one"):
         domains.sample_from(lambda a, b: 0)
     with pytest.raises(KeyError, match="missing"):
         domains.sample_from(lambda config: config["missing"]).sample({"a": 1})
-    with pytest.raises(AttributeError, match="has no 'missing'; it has a, b"):
-        domains.sample_from(lambda spec: spec.config.missing).sample({"a": 1, "b": 2})
-    with pytest.raises(KeyError, match="missing"):
-        domains.sample_from(lambda spec: spec["config"]["missing"]).sample({"a": 1})
 
 
 def test_grid_search_is_a_plain_dict():
@@ -200,7 +177,6 @@ def test_several_values_come_as_a_list():
     assert len(domains.uniform(0, 1).sample(size=5, random_state=1)) == 5
     domain = domains.randint(0, 9)
     assert list(domain.sample(size=3, random_state=random.Random(2))) == list(domain.sample(size=3, random_state=2))
-    assert domains.sample_from(lambda config: config["a"]).sample([{"a": 1}, {"a": 2}], size=2) == [1, 2]
 
 
 def test_seeded_draws_leave_the_global_generator_alone():
@@ -239,7 +215,6 @@ def test_a_seed_gives_the_same_values_on_every_python():
         (lambda: Float(0, 1).normal(), "takes no bounds"),
         (lambda: Float(0, 1).uniform().loguniform(), "0 < lower"),
         (lambda: Float(1, 2).uniform().loguniform(), "takes one sampler"),
-        (lambda: domains.qrandn(0, 1e300, 1e-9), "q must be larger"),
     ],
 )
 def test_a_sampler_that_does_not_fit_is_refused(make, text):
@@ -360,34 +335,19 @@ def test_a_sampler_is_chosen_once_and_the_original_stays():
     assert isinstance(uniform.sampler, Normal)
 
 
-def test_the_class_of_a_sampler_tells_the_kind_of_its_domain():
-    kinds = {
-        "integer": Integer.default_sampler_cls,
-        "category": Categorical.default_sampler_cls,
-        "real": Float._Uniform,
-        "real, logarithmic": Float._LogUniform,
-        "integer, logarithmic": Integer._LogUniform,
-        "normal": Float._Normal,
-        "function": Function._CallSampler,
-    }
+def test_the_class_of_a_sampler_tells_how_it_draws():
     made = {
-        "integer": domains.randint(1, 4),
-        "category": domains.choice([1, 2]),
-        "real": domains.uniform(0, 1),
-        "real, logarithmic": domains.loguniform(1, 2),
-        "integer, logarithmic": domains.lograndint(1, 4),
-        "normal": domains.randn(0, 1),
-        "function": domains.sample_from(len),
+        Integer._Uniform: domains.randint(1, 4),
+        Categorical._Uniform: domains.choice([1, 2]),
+        Float._LogUniform: domains.loguniform(1, 2),
+        Integer._LogUniform: domains.lograndint(1, 4),
+        Float._Normal: domains.randn(0, 1),
+        Function._CallSampler: domains.sample_from(len),
+        Float._Uniform: Float(0, 1),
     }
-    for name, domain in made.items():
-        assert [kind for kind, cls in kinds.items() if isinstance(domain.get_sampler(), cls)] == [name]
+    for kind, domain in made.items():
+        assert isinstance(domain.get_sampler(), kind)
     assert isinstance(domains.quniform(0, 1, 0.5).get_sampler().sampler, Float._Uniform)
-    for bare, cls in (
-        (Integer(0, 1), Integer._Uniform),
-        (Float(0, 1), Float._Uniform),
-        (Categorical([1]), Categorical._Uniform),
-    ):
-        assert isinstance(bare.get_sampler(), cls)
     assert str(domains.lograndint(1, 4).get_sampler()) == "LogUniform"
     assert repr(domains.randn(0, 1).get_sampler()) == "Normal(mean=0.0, sd=1.0)"
 

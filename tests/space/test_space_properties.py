@@ -104,10 +104,10 @@ def test_the_table_does_not_depend_on_when_trials_are_drawn(any_space, seed, dat
 
 
 @SETTINGS
-@hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), made=st.integers(0, 12), constant=st.booleans())
-def test_any_table_goes_on_from_its_state(any_space, seed, made, constant):
+@hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), made=st.integers(0, 12))
+def test_any_table_goes_on_from_its_state(any_space, seed, made):
     def fresh():
-        return basic(any_space, 2, seed, constant_grid_search=constant)
+        return basic(any_space, 2, seed)
 
     expected = configs(fresh())
     interrupted = fresh()

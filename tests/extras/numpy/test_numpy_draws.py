@@ -24,15 +24,6 @@ def test_functions_may_draw_from_numpy() -> None:
     assert drawn(None, 1) == drawn(None, 1) != pytest.approx(drawn(None, 2))
 
 
-def test_several_numbers_come_as_an_array() -> None:
-    values = tune.uniform(2, 3).sample(size=4, random_state=1)
-    assert isinstance(values, np.ndarray)
-    assert values.shape == (4,)
-    assert tune.randint(0, 9).sample(size=2).dtype.kind == "i"
-    assert isinstance(tune.quniform(0, 1, 0.5).sample(size=2), list)
-    assert isinstance(tune.choice(list("ab")).sample(size=2), list)
-
-
 def test_generators_and_numbers_of_numpy_seed_a_draw():
     domain = tune.uniform(0, 1)
     for make in (np.random.default_rng, np.random.RandomState):
