@@ -1,61 +1,19 @@
-"""Tools for users: test a trainable before a run, and time a block of code."""
+"""Tools for users: test a trainable before a run."""
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from minitune.base.pickling import find_unpicklable, unpicklable_variables
-from minitune.base.settings import number_setting
 from minitune.base.text import echo
 from minitune.error import TuneError
-from minitune.executors.devices import machine_resources
-from minitune.resources import GPU
 from minitune.result import TRAINING_ITERATION, own_metrics
 from minitune.trainable.trainable import Trainable
 
-logger = logging.getLogger("minitune")
 
-
-class warn_if_slow:
-    """Log a warning if the body of a `with` statement takes long.
-
-    Args:
-        threshold: How many seconds the body may take; by default `MINITUNE_WARN_THRESHOLD_S`, else 0.5.
-        message: The text of the warning. `{name}` and `{duration}` in it are replaced.
-        disable: True logs no warning.
-    """
-
-    DEFAULT_MESSAGE = "{name} took {duration:.3f} s, which may slow the run down"
-
-    def __init__(self, name: str, threshold: float | None = None, message: str | None = None, disable: bool = False):
-        self.name = name
-        self.threshold = number_setting("WARN_THRESHOLD_S") if threshold is None else threshold
-        self.message = message or self.DEFAULT_MESSAGE
-        self.disable = disable
-        self.too_slow = False
-        self._start_s = 0.0
-
-    def __enter__(self) -> warn_if_slow:
-        self._start_s = time.monotonic()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        duration_s = time.monotonic() - self._start_s
-        if not self.disable and duration_s > self.threshold:
-            self.too_slow = True
-            logger.warning(self.message.format(name=self.name, duration=duration_s))
-
-
-def validate_save_restore(
-    trainable_cls: type[Trainable],
-    config: dict[str, Any] | None = None,
-    num_gpus: float = 0,
-    use_object_store: bool = False,
-) -> bool:
+def validate_save_restore(trainable_cls: type[Trainable], config: dict[str, Any] | None = None) -> bool:
     """Check that a class continues from its checkpoint: two instances, three steps, save, restore, two more steps.
 
     After the restore, both instances do the same step. If the second instance then reports the values of the first
@@ -63,13 +21,11 @@ def validate_save_restore(
 
     Raises:
         TuneError: If the iterations do not continue, or the second instance starts from the beginning.
-        ValueError: If the machine has too few GPUs, or `trainable_cls` is not a `Trainable` subclass.
+        ValueError: If `trainable_cls` is not a `Trainable` subclass.
         Exception: Any error of the class itself.
     """
     if not (isinstance(trainable_cls, type) and issubclass(trainable_cls, Trainable)):
         raise ValueError(f"trainable_cls must be a Trainable subclass, but got {trainable_cls!r:.200}")
-    if num_gpus and num_gpus > machine_resources().totals.get(GPU, 0):
-        raise ValueError(f"num_gpus must be at most the GPUs of this machine, but got {num_gpus!r}")
     instances: list[Trainable] = []
     try:
         for _ in range(2):

@@ -1,9 +1,9 @@
-"""Nested dicts: flatten, unflatten, merge and look up."""
+"""Nested dicts: flatten, unflatten and merge."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from minitune.result import unflatten
@@ -57,12 +57,7 @@ def merge_dicts(d1: dict[Any, Any], d2: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def deep_update(
-    original: dict[Any, Any],
-    new_dict: Mapping[Any, Any],
-    new_keys_allowed: bool = False,
-    allow_new_subkey_list: Collection[Any] | None = None,
-    override_all_if_type_changes: Collection[Any] | None = None,
-    override_all_key_list: Collection[Any] | None = None,
+    original: dict[Any, Any], new_dict: Mapping[Any, Any], new_keys_allowed: bool = False
 ) -> dict[Any, Any]:
     """Update `original` in place, level by level where both sides are dicts.
 
@@ -70,56 +65,16 @@ def deep_update(
         original: The dict to update.
         new_dict: The new values.
         new_keys_allowed: Whether new keys may be added, at any level.
-        allow_new_subkey_list: Keys of the first level. New keys may be added below them in any case.
-        override_all_if_type_changes: Keys of the first level whose dict is replaced as a whole if its `"type"` changes.
-        override_all_key_list: Keys whose value is always replaced as a whole.
 
     Raises:
         KeyError: If a key is new and new keys are not allowed.
     """
-    whole = override_all_key_list or ()
     for key, value in new_dict.items():
         if key not in original and not new_keys_allowed:
             raise KeyError(f"unknown key {key!r}: it must be one of {', '.join(map(repr, original)) or 'none'}")
-        old: Any = original.get(key)
-        goes_down = isinstance(old, dict) and isinstance(value, dict) and key not in whole
-        if goes_down and key in (override_all_if_type_changes or ()):
-            goes_down = "type" not in old or "type" not in value or old["type"] == value["type"]
-        if goes_down:
-            allowed = new_keys_allowed or key in (allow_new_subkey_list or ())
-            deep_update(old, value, allowed, override_all_key_list=whole)
+        old = original.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            deep_update(old, value, new_keys_allowed)
         else:
             original[key] = value
     return original
-
-
-def unflattened_lookup(
-    flat_key: str, lookup: Mapping[Any, Any] | Sequence[Any], delimiter: str = "/", **kwargs: Any
-) -> Any:
-    """The value at a path such as `"a/0/b"`, which is `lookup["a"][0]["b"]`, or `default`.
-
-    Raises:
-        KeyError: If there is nothing at the path, and no `default`.
-        TypeError: If there is another keyword.
-    """
-    if unknown := set(kwargs) - {"default"}:
-        raise TypeError(f"unflattened_lookup() does not know {', '.join(sorted(unknown))}")
-    if isinstance(lookup, Mapping) and flat_key in lookup:
-        return lookup[flat_key]
-    found: Any = lookup
-    for part in flat_key.split(delimiter):
-        try:
-            found = _member(found, part)
-        except (KeyError, IndexError, ValueError):
-            if "default" in kwargs:
-                return kwargs["default"]
-            raise KeyError(flat_key) from None
-    return found
-
-
-def _member(holder: Any, part: str) -> Any:
-    if isinstance(holder, Mapping):
-        return holder[part]
-    if isinstance(holder, Sequence) and not isinstance(holder, str):
-        return holder[int(part)]
-    raise KeyError(part)
