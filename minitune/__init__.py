@@ -107,7 +107,6 @@ if TYPE_CHECKING:
     from minitune.trainable.context import get_trial_id as get_trial_id
     from minitune.trainable.context import get_trial_name as get_trial_name
     from minitune.trainable.context import get_trial_resources as get_trial_resources
-    from minitune.trainable.registry import register_env as register_env
     from minitune.trainable.registry import register_trainable as register_trainable
     from minitune.trainable.session import checkpoint_dir as checkpoint_dir
     from minitune.trainable.session import get_checkpoint as get_checkpoint
@@ -143,7 +142,7 @@ _HOME = {
     "trainable": "Trainable",
     "trainable.context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name "
     "get_trial_resources",
-    "trainable.registry": "register_env register_trainable",
+    "trainable.registry": "register_trainable",
     "trainable.session": "checkpoint_dir get_checkpoint report",
     "trainable.util": "with_parameters with_resources",
     "tune_config": "TuneConfig",

@@ -154,12 +154,8 @@ def test_a_failed_training_raises_with_its_error_as_the_cause(run_config):
 
 
 def test_what_a_trainer_cannot_do_is_refused_at_once(run_config):
-    async def later(config):
-        pass
-
     for kind, arguments, error, text in (
         (DataParallelTrainer, (5,), TypeError, "train_loop_per_worker must be a function, but got 5"),
-        (DataParallelTrainer, (later,), TypeError, "asynchronous|async"),
         (
             DataParallelTrainer,
             (lambda config, data: None,),

@@ -27,7 +27,6 @@ from minitune.logger.json import leave_parameters
 from minitune.record import records
 from minitune.resources import Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
-from minitune.trainable.registry import get_env_creator, has_env_creator
 from minitune.trainable.trial_actor import make_trial_actor
 from minitune.trainable.util import bind_parameters
 
@@ -82,7 +81,7 @@ class Launcher:
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
         self.chooses_in_order = hooks.scheduler.chooses_in_order
         # by environment and resources
-        self._worker_kinds: dict[tuple[str, Resources], tuple[ActorFactory, str | None]] = {}
+        self._worker_kinds: dict[Resources, tuple[ActorFactory, str | None]] = {}
 
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.
@@ -216,16 +215,11 @@ class Launcher:
 
     def _worker_kind(self, trial: Trial) -> tuple[ActorFactory, str | None]:
         """The part of a start that many trials share: the factory of the actor, and the key for its reuse."""
-        env = trial.current_config.get("env")
-        name = env if isinstance(env, str) and has_env_creator(env) else ""
-        key = name, trial.resources
-        kind = self._worker_kinds.get(key)
+        kind = self._worker_kinds.get(trial.resources)
         if kind is None:
-            creators = {name: self._executor.share(get_env_creator(name))} if name else {}
-            reuse_key = f"trainable {name}" if self._reuses else None
-            factory = functools.partial(make_trial_actor, self._trainable, trial.resources, env_creators=creators)
-            kind = factory, reuse_key
-            self._worker_kinds[key] = kind
+            factory = functools.partial(make_trial_actor, self._trainable, trial.resources)
+            kind = factory, "trainable" if self._reuses else None
+            self._worker_kinds[trial.resources] = kind
         return kind
 
     # -- drawing -------------------------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ OLD_NAMES = {
 }
 """For each module, names that only scripts for Ray use, and the module of `minitune.ray` that defines them."""
 
+_NO_RL = "minitune has no reinforcement learning: make environment, input and training loop in the trainable"
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
 _NO_SYNC = "minitune synchronises no files: mount the storage and pass its path"
@@ -234,9 +235,12 @@ NOT_HERE = {
     "predictor": _PREDICT,
     "progress_reporter.TrialProgressCallback": "subclass ProgressReporter or Callback",
     "ray_trial_executor": _EXECUTOR,
-    "registry.register_input": "minitune has no reinforcement learning: read the input in the trainable",
+    "register_env": _NO_RL,
+    "registry.is_function_trainable": "a class is a Trainable, all else is a function",
+    "registry.register_env": _NO_RL,
+    "registry.register_input": _NO_RL,
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
-    "rllib": "minitune has no reinforcement learning: make the training loop a trainable",
+    "rllib": _NO_RL,
     "save_checkpoint": "use report(..., checkpoint=Checkpoint(directory))",
     "schedulers.ResourceChangingScheduler": _RESOURCES,
     "schedulers.SCHEDULER_IMPORT": "use create_scheduler()",

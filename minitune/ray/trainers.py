@@ -22,7 +22,6 @@ from minitune.config import RunConfig, ScalingConfig, as_config
 from minitune.error import TuneError
 from minitune.resources import Resources
 from minitune.trainable.session import current_session
-from minitune.trainable.trainable import refuse_async
 from minitune.trainable.util import BoundFunction
 from minitune.utils.nested import merge_dicts
 
@@ -95,7 +94,7 @@ class DataParallelTrainer(BoundFunction):
         resume_from_checkpoint: The checkpoint that the first attempt finds with `get_checkpoint`.
 
     Raises:
-        TypeError: If `train_loop_per_worker` is not a function, or is asynchronous.
+        TypeError: If `train_loop_per_worker` is not a function.
         ValueError: If it takes more than one argument, or another argument is invalid.
     """
 
@@ -206,7 +205,6 @@ def _check_loop(kind: str, loop: Any) -> None:
     """Refuse what cannot be a loop."""
     if not callable(loop):
         raise TypeError(f"train_loop_per_worker must be a function, but got {shown(loop)}")
-    refuse_async(loop, f"train_loop_per_worker of {kind}")
     try:
         signature = inspect.signature(loop)
     except (TypeError, ValueError) as error:

@@ -92,9 +92,6 @@ class FunctionRunner:
         except BaseException as error:
             if is_clean_end(error):
                 return _END
-            # `config.lr` in place of `config["lr"]` is a common mistake, also of those who come from other tuners.
-            if isinstance(error, AttributeError) and error.obj is self._config:
-                error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
             # While a function unwinds after a stop, its errors fail nothing.
             if not self._host.is_stopped:
                 raise

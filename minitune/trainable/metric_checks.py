@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minitune.base.checks import shown
-from minitune.base.pickling import PROTOCOL, ByteCounter
+from minitune.base.pickling import PROTOCOL
 from minitune.result import DONE, with_text_keys
 
 LIMIT_BYTES = 64_000_000
@@ -61,27 +61,10 @@ def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
     return metrics
 
 
-class _Sized(ByteCounter):
-    """A file that keeps what is written to it up to the limit, so that a value which is too large is not copied."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[bytes] = []
-
-    def write(self, data: Any) -> int:
-        """Count a part of the pickle, and keep it."""
-        part_bytes = super().write(data)
-        if self.size_bytes <= LIMIT_BYTES:
-            self.parts.append(bytes(data))
-        return part_bytes
-
-
 def _size_bytes(value: Any) -> int:
-    sized = _Sized()
-    pickle.Pickler(sized, PROTOCOL).dump(value)
-    if sized.size_bytes <= LIMIT_BYTES:
-        pickle.loads(b"".join(sized.parts))  # not every value that can be pickled can be loaded
-    return sized.size_bytes
+    pickled = pickle.dumps(value, PROTOCOL)
+    pickle.loads(pickled)  # not every value that can be pickled can be loaded
+    return len(pickled)
 
 
 def _leaves(metrics: dict[str, Any]) -> Iterator[tuple[_Path, Any]]:

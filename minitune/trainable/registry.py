@@ -1,15 +1,13 @@
-"""The registered trainables and environment creators of this process, by name."""
+"""The registered trainables of this process, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from minitune import error as errors
 from minitune.base import checks  # imported as a module, because all names of this module are public
 
 _trainables: dict[str, Any] = {}
-_env_creators: dict[str, Callable[..., Any]] = {}
 
 
 def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
@@ -65,46 +63,3 @@ def validate_trainable(trainable_name: str) -> None:
         get_trainable(trainable_name)
     except KeyError as error:
         raise errors.InvalidArgumentError(error.args[0]) from None
-
-
-def is_function_trainable(trainable: Any) -> bool:
-    """Whether a trainable is a function that reports, not a class that steps.
-
-    Raises:
-        InvalidArgumentError: If there is none.
-    """
-    if isinstance(trainable, str):
-        trainable = get_trainable_cls(trainable)
-    return not isinstance(trainable, type)
-
-
-def register_env(name: str, env_creator: Callable[..., Any]) -> None:
-    """Register a creator of environments. Trials whose `config["env"]` is `name` can get it.
-
-    Raises:
-        TypeError: If an argument has another type.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"name must be text, but got {checks.shown(name)}")
-    if not callable(env_creator):
-        raise TypeError(
-            f"env_creator must be a function of the environment's config, but got {checks.shown(env_creator)}"
-        )
-    _env_creators[name] = env_creator
-
-
-def has_env_creator(name: str) -> bool:
-    """Whether a creator of environments is registered as `name`."""
-    return name in _env_creators
-
-
-def get_env_creator(name: str) -> Callable[..., Any]:
-    """The creator that is registered as `name`.
-
-    Raises:
-        KeyError: If the name is not registered.
-    """
-    try:
-        return _env_creators[name]
-    except KeyError:
-        raise KeyError(f"no environment is registered as {name!r}; see register_env") from None

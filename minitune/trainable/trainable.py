@@ -6,8 +6,6 @@ In a trial, the driver keeps iteration and totals; without one, `save` returns t
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -358,16 +356,3 @@ def _is_same_path(returned: Any, directory: str) -> bool:
         return bool(os.path.realpath(returned) == os.path.realpath(directory))
     except TypeError:
         return False
-
-
-# -- asynchronous code -------------------------------------------------------------------------------------------------
-def refuse_async(function: Any, name: str) -> None:
-    """Refuse a function, or an object, whose call is an `async def`. TypeError."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    ways = (function, type(function).__call__)
-    if any(inspect.iscoroutinefunction(way) or inspect.isasyncgenfunction(way) for way in ways):
-        raise TypeError(
-            f"{name} is an async function, which a trial does not await: make it a plain function, and run the "
-            "asynchronous part inside it with asyncio.run(...)"
-        )

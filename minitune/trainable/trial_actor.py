@@ -23,7 +23,6 @@ from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
 from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.function_runner import FunctionRunner, Host, UserFunction, is_clean_end, modern
 from minitune.trainable.metric_checks import checked_metrics
-from minitune.trainable.registry import register_env
 from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, building_for
 
@@ -37,15 +36,12 @@ def make_trial_actor(
     fields: tuple[Any, ...],
     allocation: Allocation,
     *,
-    env_creators: Mapping[str, Handle] | None = None,
     directory: str | None = None,
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs user code: it loads the trainable and sets a class up.
 
     `functools.partial(make_trial_actor, trainable, resources)` is a factory for an executor, the same for many trials.
     """
-    for name, creator in (env_creators or {}).items():
-        register_env(name, creator.get())
     info = _info_of(fields, resources, directory)
     loaded = trainable.get()
     if isinstance(loaded, type):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from minitune.base.shared_values import Handle, ObjectRef
 from minitune.resources import Resources
 from minitune.trainable.function_runner import old_parameters
-from minitune.trainable.trainable import Trainable, refuse_async
+from minitune.trainable.trainable import Trainable
 
 if TYPE_CHECKING:
     from minitune.config import RunConfig
@@ -192,18 +192,13 @@ def validate_trainable(trainable: Any) -> None:
     """Refuse an object that cannot be a trainable.
 
     Raises:
-        TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.
+        TypeError: If it is neither callable nor a Trainable subclass.
         ValueError: If it cannot be called with only the configuration.
     """
     if isinstance(trainable, type):
-        kind = _trainable_class(trainable, TypeError)
-        for method in (kind.setup, kind.step):
-            refuse_async(method, f"{kind.__name__}.{method.__name__}")
+        _trainable_class(trainable, TypeError)
         return
-    bound = _as_bound(trainable, TypeError)
-    refuse_async(bound.function, f"trainable {trainable_name(bound)}")
-    _refuse_objective(bound)
-    _check_signature(bound, is_complete=True)
+    _check_signature(_as_bound(trainable, TypeError), is_complete=True)
 
 
 def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
@@ -308,22 +303,6 @@ def way_to_class(value: Any) -> str:
     if isinstance(value, Trainable):
         return f"; pass the class itself: {type(value).__name__}"
     return ""
-
-
-def _refuse_objective(bound: BoundFunction) -> None:
-    """Refuse a function that gets its parameters from a trial of Optuna."""
-    # The code itself is read, not a call of it: a function of Optuna would fail deep inside with an unclear error.
-    code = getattr(bound.function, "__code__", None)
-    if not isinstance(code, types.CodeType) or not code.co_argcount:
-        return
-    first = code.co_varnames[0]
-    asked = [name for name in code.co_names if name.startswith("suggest_")]
-    if asked and first.startswith("trial"):
-        raise ValueError(
-            f"a trainable function takes its configuration, a dict, but {bound.__name__}({first}) uses a trial of "
-            f"Optuna ({first}.{asked[0]}): give the space to param_space, such as {{'x': uniform(0, 1)}}, and read "
-            "config['x']; return a dict, such as {'loss': value}"
-        )
 
 
 def _trainable_class(trainable: type, error: type[Exception]) -> type[Trainable]:

@@ -16,18 +16,17 @@ RAY_NAMES = {
     "tune": "CLIReporter Callback Checkpoint CheckpointConfig Experiment ExperimentAnalysis FailureConfig "
     "JupyterNotebookReporter PlacementGroupFactory ProgressReporter Result ResultGrid ResumeConfig RunConfig Stopper "
     "Trainable TuneConfig TuneContext Tuner choice create_scheduler create_searcher get_checkpoint get_context "
-    "grid_search lograndint loguniform qlograndint qloguniform qrandint qrandn quniform randint randn register_env "
+    "grid_search lograndint loguniform qlograndint qloguniform qrandint qrandn quniform randint randn "
     "register_trainable report run run_experiments sample_from uniform with_parameters with_resources",
     "tune.experiment": "Trial",
     "tune.logger": "LoggerCallback CSVLoggerCallback JsonLoggerCallback TBXLoggerCallback pretty_print",
-    "tune.registry": "get_trainable_cls is_function_trainable validate_trainable",
+    "tune.registry": "get_trainable_cls validate_trainable",
     "tune.schedulers": "TrialScheduler FIFOScheduler AsyncHyperBandScheduler",
     "tune.search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher",
     "tune.search.sample": "Categorical Float Integer Function Quantized Domain",
     "tune.stopper": "CombinedStopper MaximumIterationStopper ExperimentPlateauStopper TrialPlateauStopper "
     "FunctionStopper NoopStopper TimeoutStopper",
-    "tune.utils": "flatten_dict merge_dicts deep_update unflattened_lookup date_str warn_if_slow "
-    "validate_save_restore diagnose_serialization",
+    "tune.utils": "flatten_dict merge_dicts deep_update date_str validate_save_restore diagnose_serialization",
     "tune.utils.util": "unflatten_dict",
 }
 """What is compared: public names by the module below `ray`."""

@@ -167,23 +167,6 @@ def test_bound_trainables_of_a_script_travel_by_value(script, tmp_path):
     assert function({}) == {"k": 3}
 
 
-def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it():
-    def objective(trial):
-        return float(trial.suggest_float("x", 0, 1))
-
-    for function in (objective, with_resources(objective, {"cpu": 1})):
-        with pytest.raises(
-            ValueError, match=r"objective\(trial\) uses a trial of Optuna \(trial.suggest_float\): give "
-        ):
-            validate_trainable(function)
-
-    def tuned(trial):
-        return float(trial["x"])
-
-    validate_trainable(tuned)
-    validate_trainable(lambda config: config["study"].ask().suggest_float("x", 0, 1))
-
-
 def test_an_object_of_a_class_is_refused_with_the_class():
     class Silent(Trainable):
         pass
