@@ -109,7 +109,6 @@ class Tuner:
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         require_flag("raise_on_interrupt", raise_on_interrupt)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
-        self._plan.raises_after_interrupt = self._plan.raises and not raise_on_interrupt
         with self._plan.start_ahead():
             outcome = self._driver().run()
         self._resumption = None

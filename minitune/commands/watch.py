@@ -8,8 +8,6 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from minitune.base.files import local_path
 from minitune.base.text import echo
@@ -117,36 +115,18 @@ def _show_until_end(follower: RunFollower) -> Standing:
     reporter.note_run(
         RunInfo(run.path, ended_before=len(run.driver.ended_before), time_budget_s=run.driver.time_budget_s)
     )
-    known = {trial.trial_id: (trial.status, trial.progress.num_reports) for trial in run.trials}
     try:
         # No lock and no signal from the run: the growth of its journal is all that is looked at.
         while state.name == RUNNING_RUN:
             if reporter.should_report(run.trials):
                 reporter.report(run.trials, False)
             time.sleep(_LOOK_S)
-            has_new, state = read_on(follower)
-            if has_new:
-                _tell_changes(reporter, run.trials, known)
+            _, state = read_on(follower)
         reporter.note_run(RunInfo(run.path, ending=early_end(run.trials), took_s=run.elapsed_s))
         reporter.report(run.trials, True)
     finally:
         reporter.close()
     return state
-
-
-def _tell_changes(reporter: Any, trials: Sequence[Trial], known: dict[str, tuple[str, int]]) -> None:
-    """Report the starts, results and ends of trials. `known` has their statuses and numbers of reports so far."""
-    for trial in trials:
-        status, reports = known.get(trial.trial_id, ("", 0))
-        if (status, reports) == (trial.status, trial.progress.num_reports):
-            continue
-        known[trial.trial_id] = trial.status, trial.progress.num_reports
-        if trial.status == status:
-            reporter.trial_result(trial, trial.last_result)
-        elif trial.is_finished():
-            reporter.trial_ended(trial)
-        else:
-            reporter.trial_started(trial)
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------

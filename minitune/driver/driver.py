@@ -227,7 +227,6 @@ class Driver:
             opened.run,
             tune,
             raises=plan.raises or plan.failure_config.fail_fast == "raise",
-            raises_after_interrupt=plan.raises_after_interrupt,
             is_program=self._is_program,
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )

@@ -93,7 +93,6 @@ class Plan:
     run_config: RunConfig
     id_prefix: str | None = None
     raises: bool = False
-    raises_after_interrupt: bool = False  # if `raises`
     zygote: ZygoteProcess | None = None
 
     def __post_init__(self) -> None:

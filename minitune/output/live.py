@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
-from minitune.base.table import Table, as_html, bar, curve, line_as_html
+from minitune.base.table import Table, as_html, bar, line_as_html
 from minitune.base.text import counted, cut, duration, one_line, printable, width_of
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
-from minitune.result import CONFIG, TRAINING_ITERATION
-from minitune.view.rows import NAMED, Field, Row, table_of, trial_fields, values_text
+from minitune.view.rows import NAMED, Field, Row, table_of, trial_fields
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
@@ -42,12 +40,12 @@ class RunSnapshot:
     """The state of a run at one moment.
 
     Attributes:
+        counts: The number of trials by state, in the order in which views show states.
         rest_s: The estimated seconds until the end, see `pace.rest_of_run_s`; None without an estimate.
-        goal: The optimised metric, and `min` or `max`; None if unknown.
-        values: The number and the last value of each trial with a value of `goal`.
-        best: The best trials so far, the best first; empty without a goal. Of running ones, `quiet_s` has the seconds
-            since the last report.
-        metrics: The headers of the metrics by flattened name; `goal` is the first.
+        curve: The values of the trials as HTML; empty without a picture.
+        best: The best trials so far, the best first; empty without a metric and mode. Of running ones, `quiet_s`
+            has the seconds since the last report.
+        metrics: The headers of the metrics by flattened name; the objective is the first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
         note: Why the run is ending, such as `interrupted by SIGINT`, or empty.
@@ -58,8 +56,8 @@ class RunSnapshot:
     counts: Mapping[str, int]
     total: int | None = None
     rest_s: float | None = None
-    goal: tuple[str, str] | None = None
-    values: Sequence[tuple[float, float]] = ()
+    goal: Goal = field(default_factory=Goal)
+    curve: str = ""
     best: Sequence[Row] = ()
     running: Sequence[Row] = ()
     params: Mapping[str, str] = field(default_factory=dict)
@@ -85,32 +83,17 @@ def progress_text(snapshot: RunSnapshot) -> str:
     return ", ".join(parts)
 
 
-def best_text(snapshot: RunSnapshot) -> str:
-    """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
-    best = snapshot.best[0]
-    parts = [values_text({name: best.get(name)}, _CELL_COLUMNS) for name in islice(snapshot.metrics, 1)]
-    if (iteration := best.get(TRAINING_ITERATION)) is not None:
-        parts.append(f"iteration {iteration}")
-    text = ", ".join([*parts, one_line(best["trial_name"])])
-    keys = {name: f"{CONFIG}/{name}" for name in snapshot.params}
-    params = values_text({name: best[key] for name, key in keys.items() if key in best}, _CELL_COLUMNS)
-    if params:
-        text += f": {params}"
-    return text
-
-
 def _trials_table(snapshot: RunSnapshot, best: Sequence[Row], running: Sequence[Row], width: int) -> Table:
     """A table of the best trials and of other running ones, for a terminal of this width."""
     goal = snapshot.goal
     least = 0
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
-    aims = Goal() if goal is None else Goal(*goal)
     rows = [*best, *running]
-    fields = trial_fields(rows, NAMED, aims, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
+    fields = trial_fields(rows, NAMED, goal, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
     titles = {}
-    if best and goal is not None:
-        titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
+    if best:
+        titles = {0: one_line(f"best so far ({goal.mode} {goal.metric})")}
     if running:
         titles[len(best)] = "running"
         if any(map(_is_running, best)):
@@ -172,8 +155,7 @@ def render_html(snapshot: RunSnapshot) -> str:
     more = count - len(running)
     if more > 0:
         parts.append(line_as_html(f"... {more} more running"))
-    if snapshot.goal is not None:
-        parts.append(curve(snapshot.values, *snapshot.goal))
+    parts.append(snapshot.curve)
     parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
     return as_html((), *parts)
 
@@ -194,8 +176,7 @@ def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
 
 
 def _counts_text(snapshot: RunSnapshot) -> str:
-    counts = ((snapshot.counts.get(state), state) for state in states.STATES)
-    return ", ".join(f"{count} {state}" for count, state in counts if count) or "no trial yet"
+    return ", ".join(f"{count} {state}" for state, count in snapshot.counts.items()) or "no trial yet"
 
 
 def _bar_line(snapshot: RunSnapshot, width: int) -> str:

@@ -7,8 +7,6 @@ than a share of the driver's time. At the end, a block that stays replaces the v
 
 from __future__ import annotations
 
-import importlib
-import logging
 import os
 import shlex
 import sys
@@ -25,7 +23,7 @@ from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, RunSnapshot, best_text, progress_text, render, render_html
+from minitune.output.live import ErrorKind, RunSnapshot, progress_text, render, render_html
 from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
@@ -35,6 +33,7 @@ from minitune.view.pace import quiet_s, rest_of_run_s
 from minitune.view.rows import (
     METRICS_SHOWN,
     USUAL_METRICS,
+    Row,
     last_line,
     metric_columns,
     metrics_of,
@@ -52,19 +51,15 @@ from minitune.view.summary import (
     error_groups,
     error_texts,
     kind_of_error,
-    last_values,
     retried_text,
 )
-
-logger = logging.getLogger("minitune")
 
 _MAX_BEST_ROWS = 5
 _MAX_RUNNING_ROWS = 100
 _MAX_ERROR_LINES = 5
 """The limits of the live view."""
-_REDRAW_S = 0.25
-_TICK_S = 1.0
-"""The pauses between two redraws: of a block on a terminal after an event, and of any other one."""
+_REDRAW_S = 0.5
+"""The shortest pause between two redraws. Not measured: a longer one shows events later."""
 _REDRAW_SHARE = 0.02
 _NOTEBOOK_SHARE = 0.05
 """The most of the driver's time for redraws, and for updates of a notebook. Not measured: more delays trials."""
@@ -75,8 +70,8 @@ _MAX_LINE_S = 600.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LiveReporter(ProgressReporter):
-    """The default reporter: a block that is redrawn up to four times a second (in a notebook once), or a line now and
-    then, with growing pauses; at the end the best trials.
+    """The default reporter: a block that is redrawn up to twice a second, or a line now and then, with growing pauses;
+    at the end the best trials.
 
     Args:
         metric_columns: Metrics to show: names, or a dict from names to headers. By default the usual ones
@@ -164,8 +159,6 @@ class LiveReporter(ProgressReporter):
         if goal.mode and not goal.metric:
             goal = Goal(DEFAULT_METRIC, goal.mode)  # trials return a number without a name
         self._goal = goal
-        if self.sort_by_metric and not (self._goal.metric and self._goal.mode):
-            logger.warning("sort_by_metric has no effect without metric and mode")
         if total_samples is not None:
             self._total_samples = total_samples
         now = clock.current
@@ -182,7 +175,6 @@ class LiveReporter(ProgressReporter):
         self._info = RunInfo()
         self._notebook: NotebookCell | None = None
         self._has_begun = False
-        self._has_news = True
         self._drawn_s = 0.0
         self._wait_s = 0.0
         self._cost_s = 0.0
@@ -259,10 +251,7 @@ class LiveReporter(ProgressReporter):
             return 0.0
         if self._notebook is None and self._screen is None:
             return max(0.0, self._line_s - time.monotonic())
-        pause_s = _TICK_S
-        if self._screen is not None and (self._has_news or self._screen.is_erased):
-            pause_s = _REDRAW_S
-        return max(0.0, self._drawn_s + max(pause_s, self._wait_s) - time.monotonic())
+        return max(0.0, self._drawn_s + max(_REDRAW_S, self._wait_s) - time.monotonic())
 
     # -- what ------------------------------------------------------------------------------------------------------
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
@@ -316,7 +305,7 @@ class LiveReporter(ProgressReporter):
             parts.append(trials_table(shown, self._goal, params, columns, self.max_column_length))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += retried_text(trials)
-        parts += error_texts(trials, self._info.raised, has_traceback=self._prints_errors)
+        parts += error_texts(trials, self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]
 
     def _tell_start(self) -> None:
@@ -345,16 +334,14 @@ class LiveReporter(ProgressReporter):
     def _tell_progress(self, trials: Sequence[Trial]) -> None:
         snapshot = self._snapshot(trials)
         text = snapshot.starting or f"{snapshot.counts.get(states.RUNNING, 0)} running"
-        if snapshot.best:
-            text += f"; best {best_text(snapshot)}"
-        self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}")
+        text = f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}"
+        self.say(". ".join([text, *best_line(trials, self._goal, list(self._parameter_columns))]))
         # A log of a short run gets some lines, and that of a run of days is not filled with them.
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
         self._line_s = time.monotonic() + self._pause_s
 
     def _redraw(self, trials: Sequence[Trial]) -> None:
         begin_s = time.monotonic()
-        self._has_news = False
         snapshot = self._snapshot(trials)
         if self._screen is not None:
             screen = self._screen
@@ -376,45 +363,44 @@ class LiveReporter(ProgressReporter):
     # -- snapshots -------------------------------------------------------------------------------------------------
     def _snapshot(self, trials: Sequence[Trial]) -> RunSnapshot:
         statuses = by_state(trials)
+        goal = self._goal
         columns = self._shown_metrics(trials)
-        metric = self._goal.metric
-        goal = None
-        if metric is not None and self._goal.mode is not None:
-            goal = (metric, self._goal.mode)
-        if metric is not None:
-            columns = {metric: columns.get(metric, metric), **columns}
+        if goal.metric is not None:
+            columns = {goal.metric: columns.get(goal.metric, goal.metric), **columns}
         best: list[Trial] = []
         running: list[Trial] = []
-        has_rows = self.print_intermediate_tables is not False
-        if goal is not None and has_rows:
-            best = ranked(trials, Goal(*goal))[:_MAX_BEST_ROWS]
+        if self.print_intermediate_tables is not False:
+            running = statuses[states.RUNNING][:_MAX_RUNNING_ROWS]
+            if not goal.objectives:
+                best = ranked(trials, goal)[:_MAX_BEST_ROWS]
+        params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
+        now_s = clock.current.time()
+
+        def rows(shown: Sequence[Trial]) -> list[Row]:
+            return [{**row_of(trial, params, columns), "quiet_s": quiet_s(trial, now_s)} for trial in shown]
+
         elapsed_s = self._elapsed_s()
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
         before = self._info.ended_before
-        now_s = clock.current.time()
-        to_end = None
-        if not self._info.ending:
-            to_end = total
-        rest_s = rest_of_run_s(trials, elapsed_s, to_end, before, self._info.time_budget_s)
-        if has_rows:
-            running = statuses[states.RUNNING][:_MAX_RUNNING_ROWS]
-        params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
+        to_end = None if self._info.ending else total
         sizes = {state: len(found) for state, found in statuses.items()}
-        counts = states.tally(sizes, max(0, (total or 0) - len(trials)), states.PENDING)
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
-            counts=counts,
+            counts=states.tally(sizes, max(0, (total or 0) - len(trials)), states.PENDING),
             total=total,
-            rest_s=rest_s,
+            rest_s=rest_of_run_s(trials, elapsed_s, to_end, before, self._info.time_budget_s),
             goal=goal,
-            values=[] if goal is None or self._notebook is None else last_values(trials, goal[0]),
-            best=[{**row_of(trial, params, columns), "quiet_s": quiet_s(trial, now_s)} for trial in best],
-            running=[{**row_of(trial, params, columns), "quiet_s": quiet_s(trial, now_s)} for trial in running],
+            curve="" if self._notebook is None else curve_of(trials, goal),
+            best=rows(best),
+            running=rows(running),
             params=params,
             metrics=columns,
-            errors=self._error_kinds(statuses[states.FAILED]),
+            errors=[
+                ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file)
+                for alike in error_groups(statuses[states.FAILED])
+            ],
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
             note=self._info.ending,
@@ -427,29 +413,15 @@ class LiveReporter(ProgressReporter):
             return None
         return int(total)
 
-    def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        groups = error_groups(failed)
-        return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in groups]
-
     # -- one trial -------------------------------------------------------------------------------------------------
-    @property
-    def _shows_trials(self) -> bool:
-        return self._verbose >= 2
-
-    def trial_started(self, trial: Trial) -> None:
-        """The view has news."""
-        self._has_news = True
-
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """At level 2: the iteration and the first metrics."""
-        self._has_news = True
-        if self._shows_trials:
+        if self._verbose >= 2:
             self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
 
     def trial_ended(self, trial: Trial) -> None:
         """At level 2: how the trial has ended. At level 1: the first error of each kind."""
-        self._has_news = True
-        if not self._shows_trials:
+        if self._verbose < 2:
             self._tell_error(trial)
         elif trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
@@ -529,7 +501,7 @@ class CLIReporter(LiveReporter):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class JupyterNotebookReporter(LiveReporter):
-    """The same in a notebook, as HTML that is replaced. Needs IPython.
+    """The default reporter, which in a notebook shows HTML that is replaced.
 
     Args:
         overwrite: Whether the cell's output is cleared first.
@@ -537,7 +509,6 @@ class JupyterNotebookReporter(LiveReporter):
     The other arguments are those of `LiveReporter`.
 
     Raises:
-        ImportError: If IPython is not installed.
         ValueError: If an argument is out of range.
     """
 
@@ -546,26 +517,9 @@ class JupyterNotebookReporter(LiveReporter):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_flag("overwrite", self.overwrite)
-        try:
-            importlib.import_module("IPython.display")
-        except ImportError as error:
-            raise ImportError(
-                f"JupyterNotebookReporter needs IPython ({error}); install it with: pip install ipython, or use a "
-                "CLIReporter"
-            ) from error
-        if not in_notebook():
-            logger.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
 
-    def _reset(self) -> None:
-        super()._reset()
-        self._blocks = NotebookCell(clears=self.overwrite)  # each run has its own output cell
-
-    def _notebook_cell(self) -> NotebookCell:
-        return self._blocks
-
-    def display(self, string: str) -> None:
-        """Replace the last output of this reporter by HTML."""
-        self._blocks.show(string, string)
+    def _notebook_cell(self) -> NotebookCell | None:
+        return NotebookCell(clears=self.overwrite) if in_notebook() else None
 
 
 TuneReporterBase = LiveReporter

@@ -25,14 +25,11 @@ logger = logging.getLogger("minitune")
 
 
 class TrialProgress(Callback):
-    """Passes starts, results and ends of trials to a reporter, between the user's callbacks and the loggers."""
+    """Passes results and ends of trials to a reporter, between the user's callbacks and the loggers."""
 
     def __init__(self, reporter: ProgressReporter):
         self._reporter = reporter
         self._call = PluginCaller().call
-
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._call((self._reporter.trial_started,), trial, trial)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -55,20 +52,19 @@ class ProgressDisplay:
     run: RunDirectory
     tune_config: TuneConfig
     raises: bool = False
-    raises_after_interrupt: bool = False
     is_program: bool = False
     outputs: Sequence[str] = ()
     _call: Callable[..., Any] = field(default_factory=lambda: PluginCaller().call)
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
     _took_s: float | None = None
     _ending: str = ""
-    _raised: Trial | None = None
     _ended_before: int | None = None
 
     def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int, print_errors: bool) -> None:
         """Show the start of the run, and then these lines."""
         if self.reporter is not None:
-            self._call((self.reporter.configure,), None, verbose=verbose, print_errors=print_errors)
+            # Python prints the traceback of an exception that follows.
+            self._call((self.reporter.configure,), None, verbose=verbose, print_errors=print_errors and not self.raises)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
             self._call(
                 (self.reporter.setup,),
@@ -101,7 +97,6 @@ class ProgressDisplay:
                 ended_before=self._ended_before,
                 time_budget_s=self.tune_config.budget_s(),
                 took_s=self._took_s if done else None,
-                raised=self._raised,
             )
             self._call((self.reporter.note_run,), None, info)
             self._call((self.reporter.report,), None, trials, done)
@@ -137,12 +132,6 @@ class ProgressDisplay:
             from minitune.view.summary import early_end
 
             self._ending = early_end(trials)
-            failed = next((trial for trial in trials if trial.error is not None), None)
-            # Python prints the traceback of the exception that follows. The same traceback above it would push the
-            # table away.
-            follows = interrupted_by is None or (interrupted_by == "SIGINT" and self.raises_after_interrupt)
-            if self.raises and follows:
-                self._raised = failed
             self.report(trials, done=True)
             is_cut = bool(self._ending)
             remarks = closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)

@@ -26,7 +26,6 @@ class RunInfo:
         ended_before: How many trials had ended before this part of the run.
         time_budget_s: How long the run may take; None for no limit.
         took_s: How long it took; None before its end.
-        raised: The trial whose failure the driver will raise after the last report, which shows the traceback.
     """
 
     path: str = ""
@@ -39,7 +38,6 @@ class RunInfo:
     ended_before: int = 0
     time_budget_s: float | None = None
     took_s: float | None = None
-    raised: Trial | None = None
 
     def used(self) -> list[str]:
         """The resources as short texts, such as `2/4 CPUs`."""
@@ -112,9 +110,6 @@ class ProgressReporter:
 
     def say(self, text: str) -> None:
         """Show a message of the driver. The base class shows nothing."""
-
-    def trial_started(self, trial: Trial) -> None:
-        """The trial has a worker."""
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """The trial has reported; `result` is nested."""

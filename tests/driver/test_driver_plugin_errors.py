@@ -217,7 +217,7 @@ def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises():
     assert ended == ["last", "last"]
 
 
-@pytest.mark.parametrize("hook", ["setup", "should_report", "report", "trial_started", "trial_result", "trial_ended"])
+@pytest.mark.parametrize("hook", ["setup", "should_report", "report", "trial_result", "trial_ended"])
 def test_a_reporter_that_raises_ends_the_run_with_its_error(hook):
     class Quiet(ProgressReporter):
         def setup(self, *args, **info):

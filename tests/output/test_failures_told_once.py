@@ -56,12 +56,6 @@ def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(script,
     assert LINE not in stdout
 
 
-def test_other_failures_than_the_one_that_is_raised_are_shown(script):
-    _, stdout, stderr = told(script, "run_with_two_kinds_of_errors")
-    assert (stdout.count('raise KeyError("another")'), stdout.count(LINE)) == (1, 0)
-    assert (stderr.count('raise KeyError("another")'), stderr.count(LINE)) == (0, 1)
-
-
 def test_a_trial_that_lacks_the_metric_is_told_at_once_and_shown_at_the_end(capsys):
     def lacks(config):
         tune.report({"loss": 1} if config["x"] else {"los": 1})

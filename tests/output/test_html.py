@@ -13,6 +13,7 @@ from kit import fit
 import minitune as tune
 from minitune import ExperimentAnalysis
 from minitune.base.table import Column, Table, curve
+from minitune.experiment.goal import Goal
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
 
 BAD = "<script>alert('x')</script>&amp;"
@@ -107,8 +108,8 @@ def test_the_live_view_escapes_text_of_users():
         1.0,
         {"running": 3},
         total=3,
-        goal=(BAD, "min"),
-        values=[(0, 1.0), (1, 2.0)],
+        goal=Goal(BAD, "min"),
+        curve=curve([(0, 1.0), (1, 2.0)], BAD, "min"),
         best=[row],
         running=[{**row, "trial": 2}],
         params={BAD: BAD},

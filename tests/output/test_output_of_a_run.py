@@ -329,16 +329,3 @@ def test_a_notebook_reporter_shows_the_columns_that_the_user_chose(notebook, cap
     assert "<td>&lt;b&gt;</td>" in notebook[-1]
     assert "... 1 more: minitune ls" in notebook[-1]
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_a_notebook_reporter_clears_the_cell_only_if_asked_to(notebook, overwrite):
-    JupyterNotebookReporter(overwrite=overwrite).display("<i>a</i>")
-    assert notebook == [*["clear"] * overwrite, "display <i>a</i>"]
-
-
-def test_without_ipython_the_error_names_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "IPython", None)
-    monkeypatch.delitem(sys.modules, "IPython.display", raising=False)
-    with pytest.raises(ImportError, match="pip install ipython"):
-        JupyterNotebookReporter()

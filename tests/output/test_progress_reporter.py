@@ -113,14 +113,13 @@ def test_the_first_line_comes_after_the_pause_of_the_users_choice(monkeypatch):
     assert reporter.seconds_left() == 45
     never = ready(CLIReporter(max_report_frequency=0))
     show(never, [])
-    assert never.seconds_left() == 0.25, "the driver has other work"
+    assert never.seconds_left() == 0.5, "the driver has other work"
 
 
 def test_at_level_2_each_step_of_a_trial_is_a_line(capsys):
     for level in (1, 2):
         reporter = ready(verbose=level)
         trial, broken = finished(4, 1.0, acc=2.0), failed(5, text="broken\nbadly")
-        reporter.trial_started(trial)
         reporter.trial_result(trial, trial.last_result)
         reporter.trial_ended(trial)
         reporter.trial_ended(broken)
@@ -168,7 +167,6 @@ def test_output_goes_off_after_one_warning(stream, monkeypatch, caplog):
     trial = finished(0, 1.0)
     for _ in range(3):
         reporter.report([trial], True)
-        reporter.trial_started(trial)
         assert not reporter.should_report([trial], done=True)
     monkeypatch.undo()
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -229,11 +227,6 @@ def test_a_script_sees_its_own_output_in_order(tmp_path):
 
 
 # -- arguments and lines -------------------------------------------------------------------------------------------
-
-
-def test_sorting_needs_a_metric(caplog):
-    ready(CLIReporter(sort_by_metric=True), metric=None, mode=None)
-    assert "sort_by_metric has no effect" in caplog.text
 
 
 def test_a_reporter_must_say_when_and_what_it_reports():

@@ -45,6 +45,7 @@ DIFFERENCES = {
     },
     "tune.ExperimentAnalysis.experiment_path": "an attribute of its instances",
     "tune.ExperimentAnalysis.trial_dataframes": "made once, by functools.cached_property",
+    "tune.JupyterNotebookReporter.display": "a reporter shows its own block alone",
     "tune.JupyterNotebookReporter.output_queue": "there is no remote driver",
     "tune.PlacementGroupFactory.to_placement_group": "there are no placement groups on one machine",
     "tune.Result.config": "an attribute of its instances",

@@ -20,12 +20,6 @@ def chained(config):
         raise KeyError("its own") from error
 
 
-def fails_otherwise(config):
-    if config["x"] > 2:
-        raise KeyError("another")
-    train(config)
-
-
 space = {"x": tune.grid_search([1, 2, 3])}
 run = tune.RunConfig(verbose=int(os.environ.get("VERBOSE", "1")))
 
@@ -60,10 +54,6 @@ def run_train():
 def fail_fast():
     run.failure_config = tune.FailureConfig(fail_fast="raise")
     tune.Tuner(chained, param_space=space, run_config=run).fit()
-
-
-def run_with_two_kinds_of_errors():
-    tune.run(fails_otherwise, config=space)
 
 
 globals()[sys.argv[1]]()
