@@ -165,7 +165,7 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     return flat
 
 
-def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
+def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten a result to a row of a data frame. Nested metrics come last, empty mappings are left out."""
     row: dict[str, Any] = {}
     nested: dict[str, Any] = {}
@@ -173,7 +173,7 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
         # Nearly all values are plain, and `isinstance` with an abstract class is slow.
         is_flat = type(value) in _SCALARS or not isinstance(value, Mapping)
         (row if is_flat else nested)[key] = value
-    for key, value in flatten(nested, delimiter).items():
+    for key, value in flatten(nested).items():
         if type(value) in _SCALARS or not isinstance(value, Mapping):
             row[key] = value
     return row

@@ -166,7 +166,7 @@ REFUSED = {
         "must be 'local', 'inline' or 'ray'",
     ),
     "a number of CPUs": (trainable, {}, {"MINITUNE_NUM_CPUS": "some"}, "MINITUNE_NUM_CPUS must be a number"),
-    "a number": (trainable, {}, {"MINITUNE_END_AT": "soon"}, "MINITUNE_END_AT must be a number >= 0"),
+    "a number": (trainable, {}, {"MINITUNE_MAX_SAMPLES": "soon"}, "MINITUNE_MAX_SAMPLES must be a number >= 0"),
 }
 
 

@@ -119,7 +119,7 @@ def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch):
     check_numbers()
 
 
-def test_a_run_tells_of_a_misspelt_variable(monkeypatch, caplog):
+def test_a_run_tells_of_a_misspelt_variable(monkeypatch, caplog, tmp_path):
     monkeypatch.setenv("MINITUNE_NUM_CPU", "2")
-    fit(lambda config: {"loss": 1})
+    fit(lambda config: {"loss": 1}, storage_path=tmp_path)
     assert caplog.messages == ["MINITUNE_NUM_CPU is no setting of minitune (did you mean MINITUNE_NUM_CPUS?)"]

@@ -15,7 +15,6 @@ from minitune.analysis.result_rows import ResultRow, import_pandas, result_rows
 from minitune.analysis.run_results import RunResults, last_result_of
 from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
-from minitune.base.settings import setting
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
 from minitune.experiment.goal import Metric, best_checkpoint, check_mode
@@ -113,7 +112,7 @@ class ExperimentAnalysis:
     @property
     def results_df(self) -> pandas.DataFrame:
         """The flattened last result of each trial; the index is the trial id. Needs pandas."""
-        rows = [flat_row(result, setting("RESULT_DELIM")) for result in self.results.values()]
+        rows = [flat_row(result) for result in self.results.values()]
         return import_pandas().DataFrame.from_records(rows, index=TRIAL_ID)
 
     @cached_property
@@ -182,7 +181,7 @@ class ExperimentAnalysis:
     @property
     def best_result_df(self) -> pandas.DataFrame:
         """The flattened `best_result` as a data frame with one row; the index is the trial id. Needs pandas."""
-        row = flat_row(self.best_result, setting("RESULT_DELIM"))
+        row = flat_row(self.best_result)
         return import_pandas().DataFrame.from_records([row], index=TRIAL_ID)
 
     @property

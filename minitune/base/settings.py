@@ -30,19 +30,14 @@ class Setting(NamedTuple):
 SETTINGS: Mapping[str, Setting] = {
     # 1: `import minitune` turns on minitune.as_ray
     "AS_RAY": Setting("0"),
-    # callback classes to add, as module.Class, separated by commas
     # 1: a worker works in its trial's directory
     "CHDIR_TO_TRIAL_DIR": Setting("1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
     # 1: no json and csv files
     "DISABLE_AUTO_CALLBACK_LOGGERS": Setting("0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)),
-    # 1: no date in default names of runs
-    "DISABLE_DATED_SUBDIR": Setting("0", ("TUNE_DISABLE_DATED_SUBDIR",)),
     # 1: Ctrl-C is not handled
     "DISABLE_SIGINT_HANDLER": Setting("0", ("TUNE_DISABLE_SIGINT_HANDLER",)),
     # 1: a report without the metric is no error
     "DISABLE_STRICT_METRIC_CHECKING": Setting("0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)),
-    # time at which runs end, in seconds since 1970; it also limits time budgets
-    "END_AT": Setting(is_number=True),
     # the executor of runs that name none: local, inline or ray
     "EXECUTOR": Setting(),
     # seconds that a stopped trial has, before it is killed
@@ -63,20 +58,14 @@ SETTINGS: Mapping[str, Setting] = {
     "NUM_CPUS": Setting(),
     # GPUs of this machine that trials may use
     "NUM_GPUS": Setting(),
-    # 0: tracebacks of trials are not logged
-    "PRINT_ALL_TRIAL_ERRORS": Setting("1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
     # 1: fit raises if a trial has failed
     "RAISE": Setting("0"),
     # other resources of this machine, as JSON
     "RESOURCES": Setting(),
-    # separator between the keys of nested results in data frames
-    "RESULT_DELIM": Setting("/", ("TUNE_RESULT_DELIM",)),
     # how workers start, zygote or interpreter: by default zygote, where the system can
     "START_METHOD": Setting(),
     # the directory that holds runs
     "STORAGE_PATH": Setting("~/minitune_results", ("TUNE_RESULT_DIR",)),
-    # first part of the trial ids of a run
-    "TRIAL_ID_PREFIX": Setting("", ("_TEST_TUNE_TRIAL_UUID",)),
     # 1: unpickle files that other users could have changed
     "TRUST": Setting("0"),
     # seconds above which a slow step of the driver is logged

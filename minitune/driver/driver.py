@@ -329,7 +329,6 @@ class Driver:
             max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
             remarks,
             verbose=plan.verbose,
-            print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
         )
 
     def _run_all(self) -> None:

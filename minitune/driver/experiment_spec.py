@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -351,19 +350,9 @@ def stopper_of(stop: Any, time_budget_s: float | datetime.timedelta | None) -> S
     parts = []
     if stop and not isinstance(stop, Mapping):  # limits of a dict are no stopper
         parts.append(make_stopper(stop))
-    budget_s = _limited_budget_s(duration_s(time_budget_s, "time_budget_s"))
+    budget_s = duration_s(time_budget_s, "time_budget_s")
     if budget_s is not None:
         parts.append(TimeoutStopper(budget_s))
     if len(parts) > 1:
         return CombinedStopper(*parts)
     return next(iter(parts), None)
-
-
-def _limited_budget_s(budget_s: float | None) -> float | None:
-    """`budget_s` (None: no limit), but at most the time until the end that a variable sets."""
-    if not setting("END_AT"):
-        return budget_s
-    left_s = max(0.0, number_setting("END_AT") - time.time())
-    if budget_s is None:
-        return left_s
-    return min(budget_s, left_s)

@@ -20,7 +20,7 @@ from minitune import runtime
 from minitune.base.checks import of_class, shown
 from minitune.base.lazy import PACKAGE
 from minitune.base.seeds import component_seed
-from minitune.base.settings import is_on, setting
+from minitune.base.settings import is_on
 from minitune.base.text import warn_once
 from minitune.driver.experiment_spec import stopper_of
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, each_stopper, for_this_run
@@ -174,7 +174,7 @@ def build_search_alg(
 def _trial_ids(plan: Plan, seed: int) -> TrialIds:
     """The ids of the run's trials; in a deterministic run they follow from its seed."""
     prefix = plan.id_prefix
-    if prefix is None and plan.tune_config.deterministic and not setting("TRIAL_ID_PREFIX"):
+    if prefix is None and plan.tune_config.deterministic:
         prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
     return TrialIds(prefix or "")
 

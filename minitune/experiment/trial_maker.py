@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minitune.base.settings import setting
 from minitune.checkpoint import Checkpoint
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
@@ -17,7 +16,7 @@ class TrialIds:
     """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms."""
 
     def __init__(self, prefix: str = ""):
-        self.prefix = prefix or setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5]
+        self.prefix = prefix or os.urandom(3).hex()[:5]
         self.count = 0
 
 

@@ -60,11 +60,11 @@ class ProgressDisplay:
     _ending: str = ""
     _ended_before: int | None = None
 
-    def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int, print_errors: bool) -> None:
+    def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int) -> None:
         """Show the start of the run, and then these lines."""
         if self.reporter is not None:
             # Python prints the traceback of an exception that follows.
-            self._call((self.reporter.configure,), None, verbose=verbose, print_errors=print_errors and not self.raises)
+            self._call((self.reporter.configure,), None, verbose=verbose, print_errors=not self.raises)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
             self._call(
                 (self.reporter.setup,),

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from minitune.base import clock, files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.base.pickling import dumps_by_value
-from minitune.base.settings import is_on
 from minitune.checkpoint import directory_name, number_of_directory, temporary_path
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
@@ -299,13 +298,8 @@ def create_run_directory(
 
 
 def default_run_name(trainable_name: str) -> str:
-    """`<trainable>_<date>` as a valid name; a setting leaves the date out."""
-    text = _cut(clean_name(trainable_name), _IDENTIFIER_LENGTH)
-    if is_on("DISABLE_DATED_SUBDIR"):
-        # without the date at its end the name may end in a way that some systems do not allow
-        text = text.rstrip(". ")
-        return text if _broken_rule(text) is None else f"{text}_run"
-    return f"{text}_{date_text()}"
+    """`<trainable>_<date>` as a valid name."""
+    return f"{_cut(clean_name(trainable_name), _IDENTIFIER_LENGTH)}_{date_text()}"
 
 
 def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunLock]:

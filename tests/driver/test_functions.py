@@ -331,13 +331,6 @@ def test_paths_that_python_passes_over_are_no_error(monkeypatch, tmp_path):
 # -- settings ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variable", ["MINITUNE_TRIAL_ID_PREFIX", "_TEST_TUNE_TRIAL_UUID"])
-def test_a_variable_sets_the_prefix_of_trial_ids(monkeypatch, variable):
-    monkeypatch.setenv(variable, "mine")
-    trials = run(count, num_samples=2, verbose=0).trials
-    assert [trial.trial_id for trial in trials] == ["mine_00000", "mine_00001"]
-
-
 @pytest.mark.parametrize(("ahead", "drawn"), [("3", 4 + 3), ("auto", 20)])
 def test_a_variable_sets_how_many_trials_are_drawn_ahead(monkeypatch, ahead, drawn):
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", ahead)

@@ -105,9 +105,10 @@ def compare(monkeypatch, tmp_path):
         found = []
         for is_on in (True, False):
             monkeypatch.setattr(CompletedResult, "__init__", counting if is_on else without)
-            monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "same")
             monkeypatch.setenv("MINITUNE_STORAGE_PATH", os.fspath(tmp_path / str(int(is_on))))
-            fit(trainable, space, executor=virtual_executor(2), seed=1, **settings, **plugins())
+            settings = {"max_concurrent_trials": 2, **settings}
+            # the ids of trials follow from the seed
+            fit(trainable, space, executor=virtual_executor(2), seed=1, deterministic=True, **settings, **plugins())
             logs = {**files_below(run_path(), "result.json"), **files_below(run_path(), "progress.csv")}
             found.append({**logs, **files_below(run_path(), "journal")})
         assert found[0].keys() == found[1].keys()

@@ -285,16 +285,6 @@ def test_a_debugger_in_a_worker_gets_a_hint(capfd):
             assert text.count("hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs") == 1
 
 
-def test_tracebacks_can_be_left_out(capfd, monkeypatch):
-    monkeypatch.setenv("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")
-    fit_train({"x": 2}, verbose=1)
-    text = capfd.readouterr().out
-    (line,) = (line for line in text.splitlines() if line.startswith("Error of trial "))
-    assert ": ValueError: no <good> ünïcode (" in line
-    assert line.endswith("/error.txt)")
-    assert "Traceback" not in text
-
-
 # -- notebook ----------------------------------------------------------------------------------------------------------
 
 

@@ -183,15 +183,6 @@ def test_name_and_tag_are_cut_at_130_characters(tmp_path):
     assert len(name) == 130 + len("_2024-01-01_00-00-00")
 
 
-@pytest.mark.parametrize(("trainable", "name"), [("train", "train"), ("a.", "a"), ("..", "_run")])
-def test_the_date_can_be_left_out_of_default_names_of_runs(tmp_path, monkeypatch, trainable, name):
-    monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
-
-    run = create(str(tmp_path), None, trainable_name=trainable)
-
-    assert run.path == str(tmp_path / name)
-
-
 @pytest.mark.parametrize("variable", ["MINITUNE_STORAGE_PATH", "TUNE_RESULT_DIR"])
 def test_a_variable_sets_the_default_directory_of_runs(tmp_path, monkeypatch, variable):
     monkeypatch.delenv("MINITUNE_STORAGE_PATH", raising=False)

@@ -76,9 +76,7 @@ def test_without_lines_the_frame_comes_from_the_table(grid: ResultGrid) -> None:
     assert list(frame["trial_id"].unique()) == [grid[0].metrics["trial_id"]]
 
 
-def test_the_frames_of_an_analysis_have_the_rows_of_its_trials(
-    grid: ResultGrid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_frames_of_an_analysis_have_the_rows_of_its_trials(grid: ResultGrid) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
     ids = [trial.trial_id for trial in analysis.trials]
 
@@ -92,7 +90,3 @@ def test_the_frames_of_an_analysis_have_the_rows_of_its_trials(
     assert analysis.best_dataframe is analysis.trial_dataframes[ids[0]]
     paths = [trial.local_path for trial in analysis.trials]
     assert list(analysis.fetch_trial_dataframes()) == paths
-    monkeypatch.setenv("TUNE_RESULT_DELIM", ".")
-    assert "eval.step" in analysis.results_df
-    assert "config.deep.a" in analysis.best_result_df
-    assert "eval/step" in analysis.dataframe()
