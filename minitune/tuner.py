@@ -206,7 +206,7 @@ class Tuner:
             resume_unfinished: False ends unfinished trials.
             resume_errored: Also continue failed trials from their last checkpoints.
             restart_errored: Start them again, under new ids, unless `resume_errored`.
-            param_space: The same space, to replace objects in it; other domains hold for new trials, with a warning.
+            param_space: A space with the same keys, from which new trials are drawn; or to replace objects.
             _resume_config: Replaces the three flags.
             tune_config: Replaces the recorded one, but not its mode.
             run_config: Replaces the recorded one.
@@ -218,10 +218,9 @@ class Tuner:
             ValueError: If it has another trainable or other keys, or its samples cannot grow.
             UntrustedStateError: If another user may have written its pickles.
         """
-        from minitune.driver.resume import Resumption, check_same_trainable, warn_of_other_space
+        from minitune.driver.resume import Resumption, check_same_trainable
         from minitune.record.reading import read_description
         from minitune.record.run_files import load_tuner_file
-        from minitune.space.difference import differences
 
         refuse_out_of_scope(storage_filesystem)
         require_flag("resume_unfinished", resume_unfinished)
@@ -245,17 +244,12 @@ class Tuner:
         )
         check_same_trainable(tuner._plan, recorded.trainable_name)
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
-        if param_space is not None and "param_space" not in recorded.lost:
-            changes = differences(recorded.param_space, tuner._plan.experiment.param_space)
-            if changes:
-                warn_of_other_space(run, changes)
         tuner._resumption = Resumption(
             run,
             resume_config,
             add_samples,
             tune_config is not None,
             run_config is not None,
-            True,
         )
         return tuner
 

@@ -192,12 +192,12 @@ def test_arguments_behind_dashes_are_those_of_the_program(monkeypatch):
         "run --seed 1 -- python a.py -- --seed 2",
         "run sweep.yaml",
         "rerun a 3 -- --x",
-        "resume a.py --force b",
+        "resume a.py --run b",
         "resume a -- b",
         "ls a",
     ):
         assert cli.main(line.split()) == 0
-    assert seen == [["python", "a.py", "--", "--seed", "2"], [], ["--x"], ["--force", "b"], ["b"], []]
+    assert seen == [["python", "a.py", "--", "--seed", "2"], [], ["--x"], ["--run", "b"], ["b"], []]
 
 
 def test_each_argument_of_a_command_is_explained():

@@ -97,7 +97,7 @@ def test_the_error_names_the_variable_that_was_read(monkeypatch):
         ("MINITUNE_SOMETHING_ELSE", None),
         ("STORAGE_PAHT", None),
         *((f"MINITUNE_{name}", None) for name in SETTINGS),
-        *((name, None) for name in (settings.RESUME, settings.RESUME_FORCE, settings.PROGRAM)),
+        *((name, None) for name in (settings.RESUME, settings.PROGRAM)),
     ],
 )
 def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(variable, meant, monkeypatch, caplog):

@@ -75,9 +75,7 @@ SETTINGS: Mapping[str, Setting] = {
 
 # A command passes these variables to the script that it starts. They are no settings: users call the commands.
 RESUME = "MINITUNE_RESUME"
-"""From `minitune resume`. 1: `fit()` and `run()` resume the newest run of their trainable and space; else its path."""
-RESUME_FORCE = "MINITUNE_RESUME_FORCE"
-"""From `minitune resume --force`: `RESUME` resumes a run even if its search space has changed."""
+"""From `minitune resume`. 1: `fit()` and `run()` resume the newest run of their trainable and keys; else its path."""
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 """The variables with the driver's working directory, for trials that work in their own directories."""
 PROGRAM = "MINITUNE_PROGRAM"
@@ -133,7 +131,7 @@ def check_numbers() -> None:
 
 def warn_of_unknown() -> None:
     """Warn once of each variable that has nearly the name of a setting. Others may belong to another program."""
-    known = {*SETTINGS, *(name.removeprefix(_PREFIX) for name in (RESUME, RESUME_FORCE, PROGRAM))}
+    known = {*SETTINGS, *(name.removeprefix(_PREFIX) for name in (RESUME, PROGRAM))}
     for variable in os.environ:
         name = variable.removeprefix(_PREFIX)
         if name == variable or name in known:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from minitune import runtime
-from minitune.base.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
+from minitune.base.settings import ORIG_WORKING_DIR, RESUME, is_on
 from minitune.base.shared_values import Held, hold
 from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
@@ -97,9 +97,6 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
     parser.add_argument("--run", metavar="DIR", help="with a script: the run to continue")
-    parser.add_argument(
-        "--force", action="store_true", help="with a script: continue even if its search space has changed"
-    )
     parser.add_argument(
         "--errored", action="store_true", help="with a run: also continue failed trials from their last checkpoints"
     )
@@ -333,8 +330,6 @@ def _become_script(options: argparse.Namespace) -> NoReturn:
         rule = "--errored, --restart-errored, --add-samples and --json are for runs: pass the run's directory"
         raise argparse.ArgumentError(None, rule)
     os.environ[RESUME] = existing_run(options.run) if options.run else "1"
-    if options.force:
-        os.environ[RESUME_FORCE] = "1"
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, path, *options.own])
 
@@ -344,8 +339,6 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     from minitune.config import RunConfig
     from minitune.tuner import Tuner
 
-    if options.force:
-        raise argparse.ArgumentError(None, "--force is for scripts: a run keeps its own search space")
     state = standing_of(read_run(path))
     if state.name == RUNNING_RUN:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")

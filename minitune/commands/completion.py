@@ -23,7 +23,7 @@ _WORDS = r"""_minitune_words() {
         report) echo --help --output --metric --mode ;;
         watch) echo --help --web --port --no-browser ;;
         logs) echo --help --follow --stderr ;;
-        resume) echo --help --run --force --errored --restart-errored --add-samples --json ;;
+        resume) echo --help --run --errored --restart-errored --add-samples --json ;;
         rm) echo --help --yes ;;
         rerun) echo --help --pdb --script ;;
         demo) echo --help --seed --num-samples --storage ;;

@@ -3,8 +3,7 @@
 Searcher, scheduler, stopper and callbacks load their states, or the journal is replayed to them.
 The run's lock keeps a second driver out. `docs/records.md` has the order of a resume.
 
-The present search space may differ. If the call names the run, it continues with a warning. `minitune resume SCRIPT`
-has to find the run, and refuses an unfinished one with another space.
+The present search space may differ: trials on record keep their configurations, and new ones are drawn from it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from minitune.base.files import local_path
-from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
+from minitune.base.settings import RESUME, shared_variable
 from minitune.base.snapshots import SCHEDULER, SEARCHER
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.driver import Driver, base_seed, run_record
@@ -34,9 +33,8 @@ from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, driver_pid
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
-from minitune.record.run_files import dump_trainable, recorded_space, write_trainable_file
+from minitune.record.run_files import dump_trainable, write_trainable_file
 from minitune.result import flatten
-from minitune.space.difference import differences
 from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
@@ -56,7 +54,6 @@ class Resumption:
             is passed again gets its saved state only if its class defines how to save it; otherwise the journal is
             replayed to it.
         has_new_run: The same for a RunConfig, which has stopper and callbacks.
-        is_compared: Whether the space was compared with the recorded one.
     """
 
     run: RunDirectory
@@ -64,7 +61,6 @@ class Resumption:
     add_samples: int = 0
     has_new_tune: bool = True
     has_new_run: bool = True
-    is_compared: bool = False
 
 
 class ResumedDriver(Driver):
@@ -95,10 +91,6 @@ class ResumedDriver(Driver):
         check_trusted(run.path)
         offer(plan)  # as in `Driver.open`
         trainable = dump_trainable(*plan.bare_trainable())
-        if not self._wanted.is_compared:
-            changes = _changes(plan, run)
-            if changes:
-                warn_of_other_space(run, changes)
         opened = self._closing.enter_context(OpenRun(plan, run))
         first = None
         recorded = read_beginnings(run.path)  # raises an error for damage before anything is added to the journal
@@ -199,25 +191,6 @@ def check_description(run: RunDirectory, before: RunDescription, now: RunDescrip
         logger.warning("the run in %s continues, but the source of its trainable has changed", run.path)
 
 
-# -- another search space --------------------------------------------------------------------------------------------
-def _changes(plan: Plan, run: RunDirectory) -> list[str]:
-    """The differences between the plan's space and the recorded one; empty if that cannot be read."""
-    recorded = recorded_space(run)
-    if recorded is None:
-        return []
-    return differences(recorded, plan.experiment.param_space)
-
-
-def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
-    """Warn that a run continues with another search space than it began with."""
-    logger.warning(
-        "the search space differs from that of the run in %s (%s); existing trials keep their configurations, "
-        "and new ones are drawn from the new space",
-        run.path,
-        "; ".join(changes),
-    )
-
-
 # -- which run to resume ---------------------------------------------------------------------------------------------
 def run_to_resume(plan: Plan) -> RunDirectory | None:
     """The directory of the run that this plan continues under `minitune resume SCRIPT` (`settings.RESUME`); None
@@ -227,9 +200,6 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     else the newest finished one, so that no trial runs twice. A process continues each run once.
 
     Of unfinished runs, one that another process has open comes last; to open it is an error.
-
-    Raises:
-        TuneError: If the run is unfinished and has another space, and there was no `--force`.
     """
     wanted = shared_variable(RESUME)
     if not wanted or current_session() is not None:  # a trial may itself start runs
@@ -251,19 +221,10 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         pid = driver_pid(RunDirectory(path).lock)
         if pid != os.getpid():
             found.append((seen.is_unfinished, pid is None, setup.begun_s, path))
-    if found:
-        is_unfinished, _, _, path = max(found)
-        run = RunDirectory(path)
-        changes = _changes(plan, run)
-        if changes and is_unfinished and not shared_variable(RESUME_FORCE):
-            raise TuneError(
-                "\n  ".join([f"the search space differs from that of the run in {path}:", *changes])
-                + "\nRestore the old space, or run the script without `minitune resume` to start a new run; "
-                "`minitune resume --force SCRIPT.py` continues it and draws new trials from the new space"
-            )
-        if is_unfinished or not changes:
-            _resumed.add(path)
-            logger.warning("resuming the run in %s", path)
-            return run
-    logger.warning("there is no run of %s with this search space to resume; a new run starts", first.trainable_name)
-    return None
+    if not found:
+        logger.warning("there is no run of %s with these parameters to resume; a new run starts", first.trainable_name)
+        return None
+    *_, path = max(found)
+    _resumed.add(path)
+    logger.warning("resuming the run in %s", path)
+    return RunDirectory(path)

@@ -19,7 +19,6 @@ from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
 from minitune.base.json_text import JSON_TYPES
 from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, holds_code
-from minitune.base.text import warn_once
 from minitune.config import RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError
 from minitune.record.codec import LARGE_BYTES, PARTS_LIMIT, object_text
@@ -174,24 +173,6 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         run_config,
         lost,
     )
-
-
-def recorded_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run was started; None, after a warning, if it cannot be read.
-
-    This executes code of the file's author; UntrustedStateError: that may be another user.
-    """
-    try:
-        file = _TunerFile(run)
-        if file.parts["param_space"] == _LOST:
-            raise TuneError("it could not be pickled when the run began")
-        space: dict[str, Any] = file.load("param_space")
-    except UntrustedStateError:
-        raise
-    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
-        warn_once(f"the search space of the run in {run.path} cannot be compared with the present one: {error}")
-        return None
-    return space
 
 
 class _TunerFile:

@@ -8,7 +8,6 @@
     variants       VariantTable: grid and random search, in a fixed order. `complete_config` draws what is left open
     parameters     the space as a searcher sees it: values as numbers on an axis
     guesses        points to evaluate, which may leave parameters open
-    difference     what has changed in a space since the run began
 
 `BasicVariantGenerator` asks `VariantTable.next`. A searcher chooses a value for each of `parameters`; `draw` puts them
 into the space, and `complete_config` draws the rest: a grid's value by the variant's index, others by their samplers,

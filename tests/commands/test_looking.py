@@ -162,7 +162,6 @@ FOR_RUNS = [["--errored"], ["--restart-errored"], ["--add-samples", "1"]]
         (["ls", "run", "--filter", "not failed"], 2, "not cannot be read: a filter is `name < value` and words"),
         (["show", "run", "1", "--why"], 2, "--why is for a run"),
         (["show", "run", "--config", "json"], 2, "name one, such as `best`"),
-        (["resume", "run", "--force"], 2, "--force is for scripts: a run keeps its own search space\n"),
         *((["resume", *words, __file__], 2, "are for runs: pass the run's directory") for words in FOR_RUNS),
     ],
 )

@@ -200,6 +200,15 @@ def test_wrappers_have_the_source_of_what_they_wrap():
     assert [source_hash(each) for each in (print, Odd(), eval("lambda config: None"))] == [None] * 3
 
 
+def test_another_space_holds_for_new_trials():
+    space = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
+    cut(counting(2), space, results=3, max_concurrent_trials=1)
+    grid = resume(counting(2), param_space={**space, "x": uniform(5, 6)})
+    assert [result.config["x"] > 1 for result in grid] == [False, False, True]
+    grid = resume(counting(2), param_space={**space, "x": uniform(8, 9)}, add_samples=1)
+    assert [result.config["x"] > 8 for result in grid] == [False] * 3 + [True] * 3
+
+
 EDITED = (SCRIPTS / "is_edited.py").read_text("utf-8")
 
 
@@ -208,7 +217,7 @@ EDITED = (SCRIPTS / "is_edited.py").read_text("utf-8")
     [
         ("max_concurrent_trials=1", "max_concurrent_trials=2", None),
         ('"loss": config["x"]', '"loss": config["x"] + 1', "continues, but the source of its trainable has changed\n"),
-        ("train", "train2", "there is no run of train2 with this search space to resume; a new run starts\n"),
+        ("train", "train2", "there is no run of train2 with these parameters to resume; a new run starts\n"),
         ('mode="min"', 'mode="max"', "cannot continue: the objective is loss (max) and was loss (min)"),
     ],
 )

@@ -10,7 +10,6 @@ import warnings
 import pytest
 
 from minitune.space import domains
-from minitune.space.difference import differences
 from minitune.space.domains import (
     Categorical,
     Float,
@@ -359,7 +358,6 @@ def test_the_class_of_a_sampler_tells_how_it_draws():
 def test_a_sampler_that_serves_all_domains_is_the_same(domain, sampler):
     other = pickle.loads(pickle.dumps(domain))
     other.set_sampler(sampler, allow_override=True)
-    assert differences({"x": domain}, {"x": other}) == []
     assert repr(other) == repr(domain)
     assert is_searchable(other)
 

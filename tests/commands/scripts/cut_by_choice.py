@@ -15,8 +15,6 @@ def train(config):
 
 
 space = {"i": grid_search([0, 1, 2]), "x": uniform(0, HIGH), "f": sample_from(lambda: HIGH)}
-if EXTRA == ["wider"]:
-    space["i"] = grid_search([0, 1, 2, 3])
 if EXTRA == ["more"]:
     space["wd"] = 0.5
 grid = Tuner(

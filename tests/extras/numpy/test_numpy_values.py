@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 from kit import fit
@@ -26,7 +25,6 @@ from minitune import (
 )
 from minitune.base.text import plain_number
 from minitune.search import AutoSearch, TPESearch, TuneBOHB
-from minitune.space.difference import differences
 from minitune.space.parameters import config_key
 from minitune.trainable.printed import print_report, report_in
 
@@ -223,17 +221,6 @@ def test_a_constraint_may_return_a_numpy_bool() -> None:
         constraints=[lambda config: np.bool_(config["x"] > 1)],
     )
     assert sorted(result.metrics["x"] for result in grid) == [2.0, 3.0]
-
-
-def test_arrays_are_compared_by_their_values() -> None:
-    def shown(before: Any, now: Any) -> list[str]:
-        return differences({"a": before}, {"a": now})
-
-    assert shown(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == ["a: array([ 1., nan]) -> array([1., 2.])"]
-    assert shown(np.zeros(2), np.zeros(3)) == ["a: array([0., 0.]) -> array([0., 0., 0.])"]
-    assert len(shown(np.zeros(900), np.ones(900))) == 1
-    for value in (np.array([[1.0, np.nan]]), np.zeros((2, 3)), np.float64(1)):
-        assert shown(value, cloudpickle.loads(cloudpickle.dumps(value))) == []
 
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch, TuneBOHB])
