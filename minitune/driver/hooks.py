@@ -64,7 +64,7 @@ class DriverContext:
 
     def first_pending(self) -> Trial | None:
         """See `SchedulerContext.first_pending`: the one that has waited longest."""
-        return self._state.waiting.queue.first()
+        return next(iter(self._state.waiting.queue.values()), None)
 
     def first_paused(self) -> Trial | None:
         """See `SchedulerContext.first_paused`: the one that has waited longest."""

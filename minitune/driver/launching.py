@@ -124,13 +124,13 @@ class Launcher:
         """Start a waiting trial that has room, the scheduler's choice first; False if there is none."""
         state = self._state
         chosen: Trial | None = None
-        candidates = state.waiting.queue.heads()
+        candidates = state.waiting.heads()
         if not (candidates and self.chooses_in_order):  # otherwise it would choose the first candidate
             chosen = self._hooks.choose()
             if state.requests:
                 self._outcomes.run_requests()  # they may concern the candidates
                 self._outcomes.commit()
-                candidates = state.waiting.queue.heads()
+                candidates = state.waiting.heads()
             if chosen is not None and candidates[:1] != [chosen] and state.waiting.may_start(chosen):
                 candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
         for trial in candidates:

@@ -91,9 +91,8 @@ class Replay(Story):
             # Trials whose worker was lost or ended with the driver come first, because the driver had started them
             # before the others. So the others go to the end of the queue.
             queue = self.state.waiting.queue
-            for trial in [each for each in queue if each.trial_id not in self._cut_off]:
-                queue.remove(trial)
-                queue.push(trial)
+            for trial_id in [each for each in queue if each not in self._cut_off]:
+                queue[trial_id] = queue.pop(trial_id)
         finally:
             self.hooks.context.is_replaying = False
 

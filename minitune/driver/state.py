@@ -6,9 +6,7 @@ In a driver, only `RunState.move` changes a phase, so the indices agree with it.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,62 +32,6 @@ _READ_ONLY = (
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
-class TrialQueue:
-    """Trials in order of arrival, grouped by their resource requests.
-
-    One check per distinct request shows whether a trial can start.
-    """
-
-    def __init__(self) -> None:
-        self._groups: dict[Resources, dict[str, tuple[int, Trial]]] = {}
-        self._places: dict[str, Resources] = {}
-        self._arrivals = itertools.count()
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __contains__(self, trial: Trial) -> bool:
-        return trial.trial_id in self._places
-
-    def __iter__(self) -> Iterator[Trial]:
-        entries = sorted((entry for group in self._groups.values() for entry in group.values()), key=lambda e: e[0])
-        return iter([trial for _, trial in entries])
-
-    def push(self, trial: Trial) -> None:
-        """Add `trial` at the end, unless it is in the queue."""
-        if trial.trial_id not in self._places:
-            self._places[trial.trial_id] = trial.resources
-            self._groups.setdefault(trial.resources, {})[trial.trial_id] = (next(self._arrivals), trial)
-
-    def remove(self, trial: Trial) -> None:
-        """Remove `trial`, if it is there."""
-        request = self._places.pop(trial.trial_id, None)
-        if request is None:
-            return
-        group = self._groups[request]
-        del group[trial.trial_id]
-        if not group:
-            del self._groups[request]
-
-    def heads(self) -> list[Trial]:
-        """The first trial of each distinct request, in order of arrival."""
-        if len(self._groups) == 1:
-            for _, trial in next(iter(self._groups.values())).values():
-                return [trial]
-        if not self._groups:
-            return []
-        firsts = []
-        for group in self._groups.values():
-            firsts.append(next(iter(group.values())))
-        firsts.sort()  # by arrival numbers, which are distinct
-        return [trial for _, trial in firsts]
-
-    def first(self) -> Trial | None:
-        """The trial that has waited longest, or None."""
-        heads = self.heads()
-        return heads[0] if heads else None
-
-
 @dataclass
 class RunningTrial:
     """The state of a trial that has an actor.
@@ -132,51 +74,53 @@ class WaitingTrials:
     are in `queue` and `paused`, so an attempt never runs beside the worker of the one before.
 
     Attributes:
+        queue: The QUEUED trials that may start, by id, in order of arrival.
+        paused: The same of PAUSED ones.
         resting: QUEUED trials whose last attempts were in vain, by id, with the end of their wait.
         leaving: The stopped actors that have not exited yet, by actor id, with their trials.
-        num_pending: The number of QUEUED trials that do not rest, also of those whose last actor has not exited.
     """
 
     def __init__(self) -> None:
-        self.queue = TrialQueue()
+        self.queue: dict[str, Trial] = {}
         self.paused: dict[str, Trial] = {}
         self.resting: dict[str, tuple[float, Trial]] = {}
         self.leaving: dict[str, RunningTrial] = {}
-        self.num_pending = 0
+
+    @property
+    def num_pending(self) -> int:
+        """The number of QUEUED trials that do not rest, also of those whose last actor has not exited."""
+        waits = [each.trial for each in self.leaving.values() if each.trial.phase is Phase.QUEUED]
+        return len(self.queue) + sum(trial.trial_id not in self.resting for trial in waits)
+
+    def heads(self) -> list[Trial]:
+        """The first trial in the queue with each request, in order of arrival: the others cannot start before these."""
+        heads: dict[Resources, Trial] = {}
+        last: Resources | None = None
+        for trial in self.queue.values():
+            if trial.resources is not last:  # most trials share one object
+                last = trial.resources
+                heads.setdefault(last, trial)
+        return list(heads.values())
 
     def add(self, trial: Trial) -> None:
-        """Add a trial that is new, or has become QUEUED or PAUSED."""
-        may_start = trial.attempt.actor_id not in self.leaving
-        if trial.phase is Phase.QUEUED:
-            self.num_pending += 1
-            if may_start:
-                self.queue.push(trial)
-        elif trial.phase is Phase.PAUSED and may_start:
-            self.paused[trial.trial_id] = trial
-
-    def last_actor_left(self, trial: Trial) -> None:
-        """The last actor of a waiting trial has exited: it may start, unless it rests."""
-        if trial.phase is Phase.PAUSED:
-            self.paused[trial.trial_id] = trial
-        elif trial.trial_id not in self.resting:
-            self.queue.push(trial)
-
-    def remove(self, trial: Trial, phase: Phase) -> None:
-        """Remove a trial that was in this phase."""
-        if phase is Phase.PAUSED:
-            self.paused.pop(trial.trial_id, None)
+        """Add a trial that is new, has become QUEUED or PAUSED, or may perhaps start now."""
+        if trial.attempt.actor_id in self.leaving or trial.trial_id in self.resting:
             return
-        self.queue.remove(trial)
-        if self.resting.pop(trial.trial_id, None) is None:
-            self.num_pending -= 1
+        if trial.phase is Phase.QUEUED:
+            self.queue.setdefault(trial.trial_id, trial)
+        elif trial.phase is Phase.PAUSED:
+            self.paused[trial.trial_id] = trial
+
+    def remove(self, trial: Trial) -> None:
+        """Remove a trial that starts, pauses or ends."""
+        for trials in (self.queue, self.paused, self.resting):
+            trials.pop(trial.trial_id, None)
 
     def rest(self, trial: Trial, until_s: float) -> None:
         """Do not start a QUEUED trial before this time, by the executor's clock."""
-        if trial.trial_id not in self.resting:
-            self.num_pending -= 1
         self.resting[trial.trial_id] = until_s, trial
         # While it rests, the trials behind it may start.
-        self.queue.remove(trial)
+        self.queue.pop(trial.trial_id, None)
 
     def end_rests(self, now_s: float) -> bool:
         """Let trials start that have rested long enough; return whether there were any."""
@@ -192,7 +136,7 @@ class WaitingTrials:
 
     def may_start(self, trial: Trial) -> bool:
         """Whether the trial is waiting and its last actor has exited."""
-        return trial in self.queue or trial.trial_id in self.paused
+        return trial.trial_id in self.queue or trial.trial_id in self.paused
 
 
 class Request(NamedTuple):
@@ -208,7 +152,7 @@ class Request(NamedTuple):
 
 
 class RunState:
-    """The trials of a run in order of submission, with indices, requests and limits, in O(1) or O(log n).
+    """The trials of a run in order of submission, with indices, requests and limits.
 
     Attributes:
         seed: That of the run.
@@ -267,7 +211,7 @@ class RunState:
         if after not in OWNS_ACTOR:
             self.may_start = True
         if before is Phase.QUEUED or before is Phase.PAUSED:
-            self.waiting.remove(trial, before)
+            self.waiting.remove(trial)
         if after in ENDED_PHASES:
             self.unfinished.pop(trial.trial_id, None)
         else:
@@ -286,5 +230,4 @@ class RunState:
         """An actor that was let go has exited."""
         self.may_start = True
         self.waiting.leaving.pop(running.actor_id, None)
-        if running.trial.phase not in ENDED_PHASES:
-            self.waiting.last_actor_left(running.trial)
+        self.waiting.add(running.trial)

@@ -98,8 +98,10 @@ def check(state, trials, resting):
         trial.trial_id for trial in trials if trial.phase in OWNS_ACTOR
     }
     waiting = [trial for trial in trials if trial.attempt.actor_id not in state.waiting.leaving]
-    assert set(state.waiting.queue) == queued & set(waiting)
+    assert set(state.waiting.queue.values()) == queued & set(waiting)
     assert set(state.waiting.paused.values()) == {trial for trial in waiting if trial.phase is Phase.PAUSED}
     assert all(state.waiting.may_start(trial) == (trial in queued or trial.phase is Phase.PAUSED) for trial in waiting)
-    first = state.waiting.queue.first()
-    assert (first is None) == (not list(state.waiting.queue))
+    heads = {}
+    for trial in state.waiting.queue.values():
+        heads.setdefault(trial.resources, trial)
+    assert state.waiting.heads() == list(heads.values())
