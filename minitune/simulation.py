@@ -29,7 +29,7 @@ from minitune.base.clock import Clock, VirtualClock
 from minitune.base.forks import Origin
 from minitune.config import RunConfig
 from minitune.driver.driver import Driver, run_record
-from minitune.driver.open_run import OpenRun
+from minitune.driver.open_run import begin, open_run
 from minitune.driver.plan import Plan
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -387,11 +387,11 @@ class _SimulatedDriver(Driver):
         run, lock = create_run_directory(
             experiment.storage_path, experiment.name, trainable_name=experiment.trainable_name
         )
-        opened = self._closing.enter_context(OpenRun(plan, run, lock=lock, listen=self._log.listen))
+        recorder = open_run(self._closing, plan, run, lock=lock, listen=self._log.listen)
         self._log.story.path = run.path
-        opened.begin(RunDescription(*plan.goal.given), run_record(plan, run, self.seed))
+        begin(recorder, plan, RunDescription(*plan.goal.given), run_record(plan, run, self.seed))
         self._closing.enter_context(_quiet())
-        self.put_together(opened)
+        self.put_together(recorder)
 
 
 @contextmanager

@@ -10,7 +10,7 @@
     parts              makes plug-ins and executor
     driver             Driver: `open`, `loop`, `close`
     interrupts         signals during a run
-    open_run           directory, lock and journal
+    open_run           takes directory, lock and journal
     resume, replay     ResumedDriver; the journal, told to trials and plug-ins
     snapshot           the states of plug-ins
     state              RunState: settings, trials, requests; WaitingTrials

@@ -27,13 +27,14 @@ from minitune import runtime
 from minitune.base import __version__, clock
 from minitune.base.disk import has_too_many_open, open_files_error
 from minitune.base.files import local_path
+from minitune.base.forks import Origin
 from minitune.base.randomness import lending
 from minitune.base.seeds import draw_global_seed
 from minitune.base.settings import check_numbers, is_on, warn_of_unknown
 from minitune.config import default_storage_path
 from minitune.driver.hooks import Hooks
 from minitune.driver.interrupts import Interrupts
-from minitune.driver.open_run import OpenRun
+from minitune.driver.open_run import begin, open_run
 from minitune.driver.parts import (
     Components,
     build_components,
@@ -62,6 +63,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.record import records, stop_requests
 from minitune.record.layout import RunDirectory, create_run_directory
+from minitune.record.recorder import Recorder
 from minitune.record.run_files import dump_trainable, dump_tuner, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
@@ -116,7 +118,7 @@ class Driver:
     seed: int
     executor: TrialExecutor
     components: Components
-    opened: OpenRun
+    recorder: Recorder
     state: RunState
     hooks: Hooks
     controller: TuneController
@@ -129,6 +131,7 @@ class Driver:
         self.state = RunState(plan)
         self._directory = ""  # the run's directory, once it exists
         self._closing = ExitStack()
+        self._origin = Origin()
         self._ending = _FAILED  # the ending of the run in the record; it holds if an exception ends the driver
         self._interrupts = Interrupts()
 
@@ -168,12 +171,12 @@ class Driver:
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
         if first.name is not None and run.name != os.path.basename(first.name):
             _tell_of_unfinished(os.path.join(local_path(storage_path), first.name))
-        opened = self._closing.enter_context(OpenRun(plan, run, lock=lock))
+        recorder = open_run(self._closing, plan, run, lock=lock)
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded)
         write_trainable_file(run, trainable)
-        opened.begin(self.description(), run_record(plan, run, self.seed, self.known_total()))
-        self.put_together(opened)
+        begin(recorder, plan, self.description(), run_record(plan, run, self.seed, self.known_total()))
+        self.put_together(recorder)
 
     def make_parts(self, seed: int) -> None:
         """Create the plug-ins and the executor, and check that this machine can run the plan. Writes nothing."""
@@ -204,13 +207,13 @@ class Driver:
         total = self.components.search_alg.total_samples
         return total if 0 <= total < sys.maxsize else None
 
-    def put_together(self, opened: OpenRun) -> None:
+    def put_together(self, recorder: Recorder) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal."""
         plan = self.plan
         executor = self.executor
         tune = self.plan.tune_config
-        self.opened = opened
-        self._directory = opened.run.path
+        self.recorder = recorder
+        self._directory = recorder.run.path
         self._closing.callback(self._close_record)
         # Once more, since the clean-up goes backwards: the workers end before the record is closed.
         self._closing.callback(executor.shutdown)
@@ -219,18 +222,18 @@ class Driver:
         self.make_state()
         self._to_end = self.catch_up()
         components = self.components
-        self._keeper = SnapshotKeeper(opened.recorder, self.hooks)
+        self._keeper = SnapshotKeeper(recorder, self.hooks)
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
             executor,
-            opened.run,
+            recorder.run,
             tune,
             raises=plan.raises or plan.failure_config.fail_fast == "raise",
             is_program=self._is_program,
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
-        self._closing.callback(self._close_progress)
+        self._closing.callback(self._progress.close)
 
     @property
     def _is_program(self) -> bool:
@@ -240,7 +243,7 @@ class Driver:
     def make_state(self) -> None:
         """Make the state of a run without trials, and connect it with the plug-ins."""
         components = self.components
-        self.plan.experiment.maker.run_path = self.opened.run.path
+        self.plan.experiment.maker.run_path = self.recorder.run.path
         self.state = RunState(self.plan, self.seed)
         self.hooks = Hooks(
             components.scheduler,
@@ -260,13 +263,13 @@ class Driver:
         """Run the trials until all have ended, and close the record. Blocks."""
         state = self.state
         progress = self._progress
-        recorder = self.opened.recorder
+        recorder = self.recorder
         interrupts = self._interrupts
         try:
             with interrupts.handled(self.executor.wake):
                 try:
                     if interrupts.hears_requests:
-                        stop_requests.begin_to_hear(self.opened.run)
+                        stop_requests.begin_to_hear(self.recorder.run)
                     self._begin()
                     self._run_all()
                 except CrashLoopError as error:
@@ -279,7 +282,7 @@ class Driver:
                     if not has_too_many_open(error):
                         raise
                     self.executor.shutdown(self.state.grace_s)
-                    raise open_files_error(self.opened.run.path, error) from error
+                    raise open_files_error(self.recorder.run.path, error) from error
                 except TrialStopped:  # of the trial that runs this run: a hook has reported in it
                     self._ending = Ending.of(EndKind.INTERRUPTED, "the trial that runs it was stopped")
                     raise
@@ -295,7 +298,7 @@ class Driver:
         except BaseException as error:
             if recorder.is_ours:
                 if isinstance(error, KeyboardInterrupt):
-                    tell_resume(self.opened.run.path, interrupts.told(), self._is_program)
+                    tell_resume(self.recorder.run.path, interrupts.told(), self._is_program)
                 self.hooks.experiment_ends(state.trials, after_error=True)
             raise
         # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.
@@ -303,7 +306,7 @@ class Driver:
         interrupted_by = interrupts.name if state.interrupted else None
         progress.end(state.trials, interrupted_by, self.hooks.search_alg, self.hooks.commands_to_show())
         return Outcome(
-            self.opened.run,
+            self.recorder.run,
             state.trials,
             state.interrupted,
             self.controller.failed_fast,
@@ -318,7 +321,7 @@ class Driver:
             total = self.components.search_alg.total_samples
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
-        recorder = self.opened.recorder
+        recorder = self.recorder
         self.controller = TuneController(self.executor, self.state, self.hooks, recorder)
         remarks: Iterator[str] = iter(())
         if self.is_new and self._progress.reporter is not None:
@@ -349,7 +352,7 @@ class Driver:
             turn(max_wait_s)
             if interrupts.has_requests:
                 interrupts.has_requests = False  # first: another one may come meanwhile
-                controller.stop_trials(stop_requests.take_requests(self.opened.run))
+                controller.stop_trials(stop_requests.take_requests(self.recorder.run))
             if interrupts.name is not None:
                 self._interrupt()
             elif time.monotonic() >= self._keeper.due_s:
@@ -379,28 +382,24 @@ class Driver:
 
     def _end(self) -> None:
         """End the workers, and close the record."""
-        stop_requests.end_to_hear(self.opened.run)
+        stop_requests.end_to_hear(self.recorder.run)
         try:
             self.executor.shutdown()  # first, so that no worker runs on when the record is closed
         finally:
             # A hook may be interrupted above, or the wait for a trial of the inline executor.
-            self.opened.recorder.close(self._ending, self._progress.stop())
+            self.recorder.close(self._ending, self._progress.stop())
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Release the terminal, the workers and the directory. Blocks while workers end."""
-        self._closing.close()
+        if self._origin.is_here():  # not in a child that a plug-in forked: the run goes on in its parent
+            self._closing.close()
 
     def _close_record(self) -> None:
         """Close the record if the loop never began, or the run would look like a killed one."""
-        recorder = self.opened.recorder
-        if recorder.is_ours and not recorder.is_closed:
-            recorder.close(self._ending)
-
-    def _close_progress(self) -> None:
-        if self.opened.recorder.is_ours:
-            self._progress.close()
+        if not self.recorder.is_closed:
+            self.recorder.close(self._ending)
 
 
 # -- its record ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from minitune.base.settings import RESUME, shared_variable
 from minitune.base.snapshots import SCHEDULER, SEARCHER
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.driver import Driver, base_seed, run_record
-from minitune.driver.open_run import OpenRun
+from minitune.driver.open_run import begin, open_run
 from minitune.driver.plan import Plan, offer
 from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
@@ -67,7 +67,6 @@ class ResumedDriver(Driver):
     """Continues an earlier run."""
 
     is_new = False
-    opened: OpenRun
 
     def __init__(self, plan: Plan, wanted: Resumption):
         super().__init__(plan)
@@ -91,10 +90,10 @@ class ResumedDriver(Driver):
         check_trusted(run.path)
         offer(plan)  # as in `Driver.open`
         trainable = dump_trainable(*plan.bare_trainable())
-        opened = self._closing.enter_context(OpenRun(plan, run))
+        recorder = open_run(self._closing, plan, run)
         first = None
         recorded = read_beginnings(run.path)  # raises an error for damage before anything is added to the journal
-        if opened.is_blank:
+        if not recorder.journal.offset:
             first = run_record(plan, run, base_seed(plan.tune_config.seed))
             recorded.apply(first)
         check_same_trainable(plan, recorded.setup.trainable_name)
@@ -104,14 +103,14 @@ class ResumedDriver(Driver):
         self._has_more = self._has_more or description.wants_more_than(recorded.description)
         if first is None:
             check_description(run, recorded.description, description)
-        opened.begin(description, first)
+        begin(recorder, plan, description, first)
         write_trainable_file(run, trainable)
-        self.put_together(opened)
+        self.put_together(recorder)
 
     def catch_up(self) -> Sequence[tuple[Trial, Ending]]:
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
-        run = self.opened.run
-        recorder = self.opened.recorder
+        recorder = self.recorder
+        run = recorder.run
         snapshot = newest_snapshot(run)
         snapshot = snapshot.only(self._components_to_load(snapshot))
         while True:

@@ -55,7 +55,7 @@ STEPS = {
     "written": lambda: dies_after(_driver, "write_tuner_file"),
     "half": half_a_record,
     "first": lambda: dies_after(journal.Journal, "append"),
-    "begun": lambda: dies_after(open_run.OpenRun, "begin"),
+    "begun": lambda: dies_after(_driver, "begin"),
     "drawn": lambda: dies_after(recorder.Recorder, "trial_added"),
 }
 

@@ -8,7 +8,6 @@ from script_kit import die, dies_after, dies_before, in_a_child
 
 from minitune import RunConfig, TuneConfig, Tuner, report, uniform
 from minitune.driver import driver as _driver
-from minitune.driver import open_run
 from minitune.driver import resume as _resume
 from minitune.record import journal, recorder, records, trial_directories
 
@@ -48,7 +47,7 @@ STEPS = [
     (dies_before, journal, "_cut"),
     (dies_after, journal, "_cut"),
     (dies_before, _driver, "build_components"),
-    (dies_after, open_run.OpenRun, "begin"),
+    (dies_after, _resume, "begin"),
     (dies_before, _resume, "reconcile"),
     (dies_after, _resume, "reconcile"),
     (dies_after, trial_directories.TrialDirectories, "prepare"),
