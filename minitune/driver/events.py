@@ -150,12 +150,9 @@ class Events:
             decision = Decision.stop(hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
         is_to_be_saved = self._outcomes.saves and self._save_is_due(trial, result, decision)
-        ends = None
-        if (decision == STOP or has_returned) and not is_to_be_saved:
-            ends = self._end_with_result(running, has_returned)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(dict(completed)))
-        self._recorder.result(trial, completed, decision, checkpoint, ends)
+        self._recorder.result(trial, completed, decision, checkpoint)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
             hooks.tell("on_trial_save", trial)
@@ -167,17 +164,6 @@ class Events:
             self._on_return(running)
         else:
             self._outcomes.pull(running)
-
-    def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
-        """Why the trial ends now, with its last result and without a save; None if it does not."""
-        decision = running.decision
-        if decision.exploit is not None:
-            return None
-        if decision == STOP and (running.is_final or not self._state.interrupted):
-            return decision.ending
-        if decision == CONTINUE and has_returned and not self._checkpoints.checkpoint_at_end:
-            return _RETURNED.ending
-        return None
 
     def _on_return(self, running: RunningTrial) -> None:
         """The function has returned without new metrics: its last result is its final one."""

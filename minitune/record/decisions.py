@@ -129,8 +129,6 @@ class Decisions:
             self.by_trial[trial.trial_id] = history.decisions
         if kind == records.RESULT:
             self._on_result(history, effect.record)
-            if effect.transition is not None:
-                self._on_transition(history, effect, "")
         elif kind == records.EXPLOIT:
             self._on_exploit(history, effect.record)
         elif kind == records.NOTE:

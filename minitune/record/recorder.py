@@ -49,7 +49,6 @@ class Recorder:
         self._checkpoints = checkpoints
         self.is_closed = False
         self._origin = Origin()
-        self._ended: set[str] = set()  # the ids of trials whose last result is recorded as their end
         # by trial id: the facts that plug-ins may change, as they were last recorded
         self._known: dict[str, _Changeable] = {}
 
@@ -121,10 +120,7 @@ class Recorder:
         self.record(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
-        """Record the new public status of the trial, unless its last result is recorded as its end."""
-        if trial.trial_id in self._ended:
-            self._ended.remove(trial.trial_id)
-            return
+        """Record the new public status of the trial."""
         self.record(records.status(trial.trial_id, STATUS[trial.phase], cause))
 
     def result(
@@ -133,26 +129,14 @@ class Recorder:
         completed: CompletedResult,
         decision: Decision,
         checkpoint: CheckpointRecord | None,
-        ends: Ending | None = None,
     ) -> None:
         """Record the trial's last result, which is `completed` with its configuration, and the decision on it. To be
-        written before the worker gets the decision. `ends`: why the trial ends now, if nothing else has to be recorded
-        before.
+        written before the worker gets the decision.
         """
-        self.record(
-            records.result(
-                trial.trial_id,
-                trial.attempt.number,
-                trial.progress.num_reports,
-                trial.progress.metrics,
-                decision,
-                checkpoint,
-                ends,
-            ),
-            completed,
-        )
-        if ends is not None:
-            self._ended.add(trial.trial_id)
+        attempt = trial.attempt.number
+        progress = trial.progress
+        record = records.result(trial.trial_id, attempt, progress.num_reports, progress.metrics, decision, checkpoint)
+        self.record(record, completed)
 
     def trial_ends(self, trial: Trial) -> None:
         """Clean up after a trial has ended. After a retry, remove the `error.pkl` of the failure."""

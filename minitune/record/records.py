@@ -51,8 +51,6 @@ NOTE = "note"
 NUMBER = "number"
 """The field of a `result` record with the trial's count of reports so far."""
 
-ENDS = "ends"
-"""The field that is true in a `result` record with which the trial ends, without a `status` record."""
 ENDING = "ending"
 """The field with the kind of an ending."""
 FACTS = "facts"
@@ -208,13 +206,8 @@ def result(
     metrics: Mapping[str, Any],
     decision: Decision,
     checkpoint: CheckpointRecord | None = None,
-    ends: Ending | None = None,
 ) -> Record:
-    """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits.
-
-    `ends`: why the trial ends with this result; None if it continues, or if something, such as a last checkpoint, comes
-    before the `status` record of its end.
-    """
+    """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits."""
     record = {
         KIND: RESULT,
         "trial": trial,
@@ -225,12 +218,7 @@ def result(
         "reason": decision.reason,
         "checkpoint": None if checkpoint is None else dict(vars(checkpoint)),
     }
-    # The time of the end, since no other record will have it.
-    if ends is not None:
-        record[ENDS] = True
-        record[ENDING] = ends.kind.value
-        record["at"] = clock.current.time()
-    elif decision == STOP:
+    if decision == STOP:
         record[ENDING] = decision.ending.kind.value
     if decision.facts:
         record[FACTS] = dict(decision.facts)
@@ -330,10 +318,7 @@ def ending_of(record: Mapping[str, Any]) -> Ending:
         text = record["cause"]
     else:
         text = record["reason"]
-    kind = EndKind(record[ENDING])
-    if record.get("decision", STOP) != STOP:  # the trial has ended without a decision to stop it
-        return Ending.of(kind)
-    return Ending(kind, text, record.get(FACTS) or {})
+    return Ending(EndKind(record[ENDING]), text, record.get(FACTS) or {})
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:

@@ -73,8 +73,7 @@ class Effect:
 
     Attributes:
         trial: The trial that the record is about, in its state after it; None if it is about the run.
-        transition: That of the trial by a `status` record, a `start` (`TRAIN`), or a `result` with which it ends
-            (`STOP`); else None.
+        transition: That of the trial by a `status` record or a `start` (`TRAIN`); else None.
         ending: Why the trial or its attempt has ended; else None.
         replaced: The trial that a new `trial` replaces; else None.
     """
@@ -82,7 +81,6 @@ class Effect:
     kind: str
     record: records.Record
     trial: Trial | None = None
-    before: Phase | None = None
     transition: Transition | None = None
     ending: Ending | None = None
     replaced: Trial | None = None
@@ -355,7 +353,6 @@ class Story:
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
         self._move(trial, Transition.START, f"attempt {trial.attempt.number}")
-        effect.before = trial.phase
         effect.transition = Transition.TRAIN
         self._move(trial, Transition.TRAIN, "")
 
@@ -367,17 +364,11 @@ class Story:
             raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
         self._reports[trial.trial_id] = report
         trial.attempt.config = trial.current_config  # a change is recorded when the next attempt starts
-        ends = bool(record.get(records.ENDS))
         # If the driver dies before the end is recorded, the next one ends the trial and does not run it again.
-        if record["decision"] == STOP and record["metrics"].get(DONE) and not ends:
+        if record["decision"] == STOP and record["metrics"].get(DONE):
             self.final[trial.trial_id] = records.ending_of(record)  # an interrupt also stops a trial, without DONE
         self._record_result(trial, record, self._flat(trial, record["metrics"]))
         self._on_checkpoint(trial, effect)
-        if ends:
-            effect.before = trial.phase
-            effect.transition = Transition.STOP
-            effect.ending = records.ending_of(record)
-            self._end(trial, effect.before, Transition.STOP, effect.ending)
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
@@ -428,7 +419,6 @@ class Story:
         status = record["status"]
         cause = record["cause"]
         before = trial.phase
-        effect.before = before
         transition = _BACK.get(before) if status == PENDING else _TO_STATUS.get(status)
         effect.transition = transition
         if transition is None:
