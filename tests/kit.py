@@ -80,7 +80,6 @@ from minitune import (
 from minitune.base.actor_thread import ActorThread
 from minitune.base.clock import VirtualClock
 from minitune.base.shared_values import hold
-from minitune.base.snapshots import SavedFiles
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment import states
@@ -223,22 +222,15 @@ class NoThread(Housekeeper):
 
 
 def newest_snapshot(directory: Path | None = None) -> dict[str, Any]:
-    """The states in the newest snapshot, by component: a pickle, or files by name."""
+    """The pickled states in the newest snapshot, by component."""
     path = max((directory or run_path()).glob("plugins-*.pkl"))
     return {component: state for component, (_, state) in pickle.loads(path.read_bytes()).items()}
 
 
 def newest_state(component: str, directory: Path | None = None) -> Any:
     """The state of a plug-in in the newest snapshot; of a searcher, without that of its search algorithm."""
-    state = newest_snapshot(directory)[component]
-    if not isinstance(state, SavedFiles):
-        state = pickle.loads(state)
-    if component == "searcher":
-        _, state = state
-    if isinstance(state, SavedFiles):
-        (data,) = state.values()
-        return pickle.loads(data)
-    return state
+    state = pickle.loads(newest_snapshot(directory)[component])
+    return state[1] if component == "searcher" else state
 
 
 def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) -> dict[str, bytes]:

@@ -22,25 +22,17 @@ CALLBACK = "callback"
 """The components of a run's plug-ins; a callback also has its number."""
 
 
-SAVED = "state.pkl"
-"""The name of the file of a class that saves itself."""
-
-
-class SavedFiles(dict[str, bytes]):
-    """What a class with a `save` of its own has written, by name."""
-
-
 class PluginState(NamedTuple):
     """The state of one plug-in.
 
     Attributes:
         plugin: The names of its classes.
         state: The pickle of what `get_state` returns, for a search algorithm of a pair: its own, and that of its
-            searcher or None. Of a class that saves itself to files, `SavedFiles`.
+            searcher or None.
     """
 
     plugin: str
-    state: bytes | SavedFiles
+    state: bytes
 
 
 def encode_states(states: Mapping[str, PluginState]) -> bytes:

@@ -101,7 +101,7 @@ class Replay(Story):
         for component, plugin in self.hooks.components():
             state = self.snapshot.states.get(component)
             if state is not None:
-                load_state(component, state, plugin, self.run_directory, self.hooks.context, self._trials)
+                load_state(component, state, plugin, self.hooks.context, self._trials)
         self.hooks.tell_all_but()
 
     # -- calling the plug-ins ------------------------------------------------------------------------------------------

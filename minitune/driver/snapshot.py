@@ -7,8 +7,7 @@ follows. One without a state there is told all; callbacks are told nothing.
 The file is whole before it gets its name, and counts once the journal has its checksum. So a resume never reads a torn
 file. The last two are kept, since the newest may be damaged later.
 
-A state is what `get_state` returns. Only a class that overrides `save` or `restore` writes files, to a scratch
-directory.
+A state is what `get_state` returns.
 """
 
 from __future__ import annotations
@@ -18,22 +17,19 @@ import io
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from minitune.base import files
-from minitune.base.forks import Origin
 from minitune.base.pickling import by_value_pickler, loads_referring
 from minitune.base.plugin_calls import forked_error
 from minitune.base.settings import number_setting, setting
 from minitune.base.snapshots import (
     NAME,
-    SAVED,
     SCHEDULER,
     SEARCHER,
     STOPPER,
     PluginState,
-    SavedFiles,
     decode_states,
     encode_states,
 )
@@ -45,7 +41,7 @@ from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Searcher, layers_of, take_over
+from minitune.search.searcher import Searcher, layers_of
 from minitune.stopper import Stopper
 
 logger = logging.getLogger("minitune")
@@ -61,9 +57,6 @@ plug-ins all that came later, so more time makes it longer.
 COST_SHARE = 1 / 20
 """The largest share of time that snapshots may take. Not measured: more delays trials, less lets a resume replay more.
 """
-
-_BY_FILES = ("save", "restore")
-"""A class that overrides one of these is saved to files, in a directory of its own."""
 
 
 class Snapshot(NamedTuple):
@@ -101,7 +94,6 @@ def load_state(
     component: str,
     state: PluginState,
     plugin: Any,
-    run: RunDirectory,
     context: DriverContext,
     trials: Mapping[str, Trial],
 ) -> None:
@@ -110,19 +102,16 @@ def load_state(
     Raises:
         StateRefusedError: If that raises an error.
     """
-    saved = state.state
     try:
-        if isinstance(saved, SavedFiles):
-            with _scratch(run, saved) as directory:
-                plugin.restore(os.path.join(directory, SAVED))
-        elif component == SEARCHER:
-            own, of_searcher = _loads(saved, context, trials)
+        found = _loads(state.state, context, trials)
+        if component == SEARCHER:
+            own, of_searcher = found
             plugin.set_state(own)
             searcher = innermost(plugin)
             if searcher is not None:
-                take_over(searcher, of_searcher)
+                searcher.set_state(of_searcher)
         else:
-            plugin.set_state(_loads(saved, context, trials))
+            plugin.set_state(found)
     except Exception as error:
         raise StateRefusedError(component, plugin, error) from error
 
@@ -178,33 +167,21 @@ class SnapshotKeeper:
                 found[component] = PluginState(class_names(plugin), state)
         return found
 
-    def _state_of(self, component: str, plugin: Any) -> bytes | SavedFiles | None:
+    def _state_of(self, component: str, plugin: Any) -> bytes | None:
         """The state of a plug-in; None if it has none."""
         if component == SEARCHER:
             return self._state_of_search(plugin)
-        if component == SCHEDULER and _overrides(plugin, TrialScheduler, _BY_FILES):
-            return self._saved_files(plugin)
         with runs(plugin.get_state):
             state = plugin.get_state()
             return _dumps(state, self._context) if state else None
 
     def _state_of_search(self, plugin: SearchAlgorithm) -> bytes | None:
         searcher = innermost(plugin)
-        inner: Any = None
         if searcher is None and not saves_itself(SEARCHER, plugin):
             return None  # it is told all events again
-        if searcher is not None and _overrides(searcher, Searcher, _BY_FILES):
-            inner = self._saved_files(searcher)
         with runs(plugin.get_state):
-            if searcher is not None and inner is None:
-                inner = searcher.get_state()
+            inner = None if searcher is None else searcher.get_state()
             return _dumps((plugin.get_state(), inner), self._context)
-
-    def _saved_files(self, plugin: Any) -> SavedFiles:
-        with _scratch(self._run) as directory, runs(plugin.save):
-            plugin.save(os.path.join(directory, SAVED))
-            names = files.names(directory)
-            return SavedFiles({name: files.read_bytes(os.path.join(directory, name)) for name in names})
 
     def _write(self, states: Mapping[str, PluginState]) -> None:
         """Write a snapshot and its record, and remove the file of the oldest one."""
@@ -240,12 +217,8 @@ def saves_itself(component: str, plugin: Any) -> bool:
     if component == SEARCHER:
         one = innermost(plugin) or plugin
     base = next(base for base in (SearchAlgorithm, Searcher, TrialScheduler, Stopper) if isinstance(one, base))
-    return _overrides(one, base, ("_STATE", "get_state", "save"))
-
-
-def _overrides(plugin: Any, base: type, names: Iterable[str]) -> bool:
-    """Whether a plug-in's class has methods of its own in place of some of its base class."""
-    return any(getattr(type(plugin), name, None) is not getattr(base, name, None) for name in names)
+    own = ("_STATE", "get_state", "save")
+    return any(getattr(type(one), name, None) is not getattr(base, name, None) for name in own)
 
 
 def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
@@ -264,21 +237,6 @@ def class_names(plugin: Any) -> str:
 
 
 # -- contents ----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> Iterator[str]:
-    directory = os.path.join(run.path, files.temporary_name())
-    origin = Origin()
-    os.mkdir(directory, 0o700)
-    try:
-        for name, data in (contents or {}).items():
-            with open(os.path.join(directory, name), "wb") as file:
-                file.write(data)
-        yield directory
-    finally:
-        if origin.is_here():  # not in a child that the plug-in forked: the parent still uses the directory
-            files.discard_tree(directory)
 
 
 def _sha256(data: bytes) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -248,10 +247,10 @@ class Searcher(Saved):
             RuntimeError: If there is none.
         """
         name, state = snapshots.newest_states(checkpoint_dir).get(snapshots.SEARCHER, ("", b""))
-        if type(self).__qualname__ not in name.split("/") or not isinstance(state, bytes):
+        if type(self).__qualname__ not in name.split("/"):
             raise RuntimeError(f"no state of a {type(self).__name__} lies in {checkpoint_dir}")
         _, found = pickle.loads(state)
-        take_over(self, found)
+        self.set_state(found)
 
 
 class SearcherWrapper(Searcher):
@@ -333,19 +332,6 @@ class SearcherWrapper(Searcher):
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         self.searcher.restore_from_dir(checkpoint_dir)
-
-
-def take_over(searcher: Searcher, state: Any) -> None:
-    """Let a searcher take over its state in a snapshot: what `get_state` returned, or the files of `save`. Blocks."""
-    if not isinstance(state, snapshots.SavedFiles):
-        searcher.set_state(state)
-        return
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as directory:
-        for name, data in state.items():
-            files.atomic_write(os.path.join(directory, name), data, files.BLOB_MODE)
-        searcher.restore(os.path.join(directory, snapshots.SAVED))
 
 
 def layers_of(searcher: Searcher) -> list[Searcher]:

@@ -34,12 +34,6 @@ class Always(Searcher):
     def suggest(self, trial_id):
         return {"end": 6}
 
-    def save(self, checkpoint_path):
-        Path(checkpoint_path).touch()
-
-    def restore(self, checkpoint_path):
-        pass
-
 
 class Reports(ProgressReporter):
     def should_report(self, trials, done=False):
@@ -68,10 +62,10 @@ HOOKS = [
     ("scheduler", "on_trial_result"),
     ("scheduler", "on_trial_complete"),
     ("scheduler", "choose_trial_to_run"),
-    ("scheduler", "save"),
+    ("scheduler", "get_state"),
     ("search_alg", "suggest"),
     ("search_alg", "on_trial_complete"),
-    ("search_alg", "save"),
+    ("search_alg", "get_state"),
     ("stop", "__call__"),
     ("stop", "stop_all"),
     ("stop", "get_state"),
@@ -156,8 +150,7 @@ def test_the_first_ctrl_c_names_the_hook_and_the_second_ends_it_and_the_run_can_
         run_with(kind, hook, hanging)
     assert hanging.heard == [signal.SIGINT] * 2
     assert not hanging.come_back
-    own = {"__call__": "", "save": ".save"}
-    name = f"Stuck{own.get(hook, '.' + hook)}"
+    name = "Stuck" if hook == "__call__" else f"Stuck.{hook}"
     first, last = [text for text in caplog.messages if text.startswith("interrupted by SIGINT")]
     assert first.startswith(f"interrupted by SIGINT: {name} has run for 0.0 s")
     assert last.startswith(f"interrupted by SIGINT in {name}, which had run for 0.0 s; resume with Tuner.restore(")
