@@ -221,16 +221,12 @@ class NoThread(Housekeeper):
         """Do nothing."""
 
 
-def newest_snapshot(directory: Path | None = None) -> dict[str, Any]:
-    """The pickled states in the newest snapshot, by component."""
-    path = max((directory or run_path()).glob("plugins-*.pkl"))
-    return {component: state for component, (_, state) in pickle.loads(path.read_bytes()).items()}
-
-
 def newest_state(component: str, directory: Path | None = None) -> Any:
     """The state of a plug-in in the newest snapshot; of a searcher, without that of its search algorithm."""
-    state = pickle.loads(newest_snapshot(directory)[component])
-    return state[1] if component == "searcher" else state
+    path = max((directory or run_path()).glob("plugins-*.pkl"))
+    _, state = pickle.loads(path.read_bytes())[component]
+    found = pickle.loads(state)
+    return found[1] if component == "searcher" else found
 
 
 def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) -> dict[str, bytes]:

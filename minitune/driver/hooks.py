@@ -112,7 +112,6 @@ class Hooks:
         self._limited: Mapping[str, Any] = {}  # the criterion of `_limits`
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
         self._listeners: dict[str, _HookList] = dict.fromkeys(_CALLBACK_HOOKS, ())
-        self._of_results: list[tuple[_HookList, bool]] = []  # with whether they only read the result
         self.scheduler = scheduler
         self.search_alg = search_alg
         self.stopper = stopper
@@ -137,7 +136,7 @@ class Hooks:
         self._adopts = SEARCHER not in deaf
 
     @property
-    def turns_loop(self) -> bool:
+    def needs_turns(self) -> bool:
         """Whether a plug-in needs turns of the loop even if there are no events."""
         return self.hears_turns or self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
 
@@ -171,14 +170,6 @@ class Hooks:
         self._call(self._listening("setup"), None, **spec)
         # From now on the callbacks hear events.
         self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
-        for hook in self._listeners["on_trial_result"]:
-            log = getattr(hook, "__self__", None)
-            if log is None or "only_reads" not in vars(type(log)):  # of its very class: a subclass may change results
-                self._of_results.append(((hook,), False))
-            elif self._of_results and self._of_results[-1][1]:
-                self._of_results[-1] = ((*self._of_results[-1][0], log.log_trial_result), True)
-            else:
-                self._of_results.append(((log.log_trial_result,), True))
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
         base = getattr(Callback, name)
@@ -360,25 +351,27 @@ class Hooks:
     def result(self, running: RunningTrial, result: dict[str, Any]) -> CompletedResult:
         """Pass a result to the callbacks. They may add and change metrics, but remove none. Returns it completed."""
         trial = running.trial
+
+        def complete_it() -> CompletedResult:
+            return CompletedResult(result, trial.attempt.config, running.config_text, trial.experiment_tag)
+
         completed = None
-        for hooks, only_read in self._of_results:
-            if only_read:
-                if completed is None:
-                    completed = CompletedResult(result, trial.attempt.config, running.config_text, trial.experiment_tag)
-                self._call(hooks, trial, self.iteration, trial, completed)
+        for hook in self._listeners["on_trial_result"]:
+            log = getattr(hook, "__self__", None)
+            if log is not None and "only_reads" in vars(type(log)):  # of its very class: a subclass may change results
+                completed = completed or complete_it()
+                self._call((log.log_trial_result,), trial, self.iteration, trial, completed)
                 continue
             told = _completed(trial, result)
-            self._call(hooks, trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told)
+            self._call((hook,), trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told)
             # A metric that one callback adds is seen by the next ones, by the journal and by the grid of results.
             told.pop(CONFIG, None)
             try:
                 result.update(with_text_keys(told))
             except TypeError as error:
-                raise_told(hooks[0], trial, error)
+                raise_told(hook, trial, error)
             completed = None
-        if completed is None:
-            completed = CompletedResult(result, trial.attempt.config, running.config_text, trial.experiment_tag)
-        return completed
+        return completed or complete_it()
 
     def paused(self, trial: Trial) -> None:
         """The trial was paused."""

@@ -2,15 +2,14 @@
 
 What a scheduler requests for *other* trials is carried out after its hook, so nothing is re-entrant.
 
-The events of a turn share one write of the journal; then workers get their answers (`Outcomes.commit`).
+The records of an event are written before its worker gets an answer (`Outcomes.commit`).
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from minitune.driver.events import Events
 from minitune.driver.failure import Failures
@@ -30,11 +29,6 @@ from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_WAITING
 
 logger = logging.getLogger("minitune")
 
-_TOGETHER = 64
-_TOGETHER_S = 0.005
-"""At most so many events, or those of so many seconds, share a write: a slow callback delays few. Not measured: fewer
-cost more writes, more delay the answers to trials.
-"""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 """A searcher that says "not now" while nothing runs is asked again after pauses that double, from the first to the
@@ -64,16 +58,8 @@ class TuneController:
         self._events = Events(self._outcomes, self._failures)
         self._launcher = Launcher(self._outcomes, self._events.on_started)
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
-        # A run has only the limits and checks that it needs: most runs have none.
-        self._wait_limits: list[Callable[[], float]] = []
-        self._checks: list[Callable[[], None]] = []
-        if state.deadlines.are_set:
-            self._wait_limits.append(lambda: state.deadlines.seconds_left(self._now_s()))
-            self._checks.append(self._stop_overdue)
-        if hooks.stops_run:
-            self._checks.append(self._end_if_stopper_wants)
-        if hooks.turns_loop:
-            self._wait_limits.append(self._seconds_to_next_turn)
+        self._needs_turns = hooks.needs_turns
+        self._end_by_s = math.inf  # when the trials that still run are ended without a save
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -106,12 +92,13 @@ class TuneController:
             self._launch()
         is_over = not (state.running or state.unfinished) and state.supply == SUPPLY_ENDED
         if not is_over:
-            wait_s = max_wait_s
-            if not state.running or self._wait_limits or state.backoff.is_active:
-                wait_s = self._patience_s(max_wait_s)
-            self._apply(wait_s)
-        for check in self._checks:
-            check()
+            self._apply(self._patience_s(max_wait_s))
+        if state.deadlines.are_set:
+            self._stop_overdue()
+        if self._hooks.stops_run:
+            self._end_if_stopper_wants()
+        if self._end_by_s < math.inf:
+            self._end_late()
         if state.supply == SUPPLY_ENDED and not (state.unfinished or state.ending):
             self._goes_on()
         self._hooks.iteration += 1
@@ -143,22 +130,14 @@ class TuneController:
         return not may_start or (backoff.is_hopeless and bool(self._state.waiting.resting))
 
     def _apply(self, timeout_s: float | None) -> None:
-        """Wait for events, and apply them. Their records are written before the workers are answered."""
+        """Wait for events, and apply them."""
         state = self._state
         events = self._executor.wait(timeout_s)
         if events or not self._executor.only_events_count:
             # A plug-in may answer otherwise now. One that draws at each call would draw more on a slow machine, where
             # more waits time out; where that matters, only events count.
             state.may_start |= state.supply == SUPPLY_WAITING or not self._launcher.chooses_in_order
-        count = 0
-        # Real time, even under a virtual clock: real workers wait for their answers.
-        until_s = time.monotonic() + _TOGETHER_S
         for event in events:
-            if count >= _TOGETHER or time.monotonic() >= until_s:
-                self._outcomes.commit()
-                count = 0
-                until_s = time.monotonic() + _TOGETHER_S
-            count += 1
             running = state.running.get(event.actor_id)
             if running is None:
                 self._events.on_late_event(event)
@@ -167,7 +146,7 @@ class TuneController:
                 self._events.table[type(event), running.trial.phase](running, event)
             if state.requests:
                 self._outcomes.run_requests()
-        self._outcomes.commit()
+            self._outcomes.commit()
 
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
@@ -200,16 +179,14 @@ class TuneController:
             limits.append(state.backoff.seconds_left(self._now_s()))
         if state.waiting.resting:
             limits.append(state.waiting.first_rest_ends_s() - self._now_s())
-        for limit_s in self._wait_limits:
-            limits.append(limit_s())
+        if state.deadlines.are_set:
+            limits.append(state.deadlines.seconds_left(self._now_s()))
+        if self._needs_turns and state.ending is None:
+            limits.append(self._hooks.seconds_left())
+        if state.ending is not None:
+            limits.append(self._end_by_s - self._now_s())
         wait_s = max(0.0, min(limits))
         return None if wait_s == math.inf else wait_s
-
-    def _seconds_to_next_turn(self) -> float:
-        """When a plug-in needs the next turn."""
-        if self._state.ending is not None:
-            return math.inf
-        return self._hooks.seconds_left()
 
     def _seconds_to_next_ask(self) -> float:
         """When to ask a searcher again that said "not now" while nothing runs."""
@@ -266,17 +243,16 @@ class TuneController:
             return
         self._state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
         self._state.interrupted = ending.kind is EndKind.INTERRUPTED
-        deadline_s = self._now_s() + self._state.grace_s
-        self._wait_limits.append(lambda: deadline_s - self._now_s())
-        self._checks.append(lambda: self._end_late(ending, deadline_s))
+        self._end_by_s = self._now_s() + self._state.grace_s
         self._end_supply()
         for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
             self._outcomes.end(trial, ending)
         self._outcomes.commit()
 
-    def _end_late(self, ending: Ending, deadline_s: float) -> None:
+    def _end_late(self) -> None:
         """End the trials that still run without a save, after their grace period."""
-        if self._now_s() >= deadline_s:
+        ending = self._state.ending
+        if ending is not None and self._now_s() >= self._end_by_s:
             for running in list(self._state.running.values()):
                 if running.overdue is None:  # otherwise its worker is about to be killed, and then it fails
                     self._outcomes.end(running.trial, ending, now=True)

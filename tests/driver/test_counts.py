@@ -19,10 +19,10 @@ ROOM = 1.05
 @pytest.mark.parametrize(
     ("kind", "calls", "modules", "records", "system_calls"),
     [
-        ("report", 36, 25, 1, 6),
-        ("asha", 44, 28, 1, 6),
+        ("report", 39, 25, 1, 6),
+        ("asha", 47, 28, 1, 6),
         ("fresh", 276, 47, 4, 39),
-        ("reused", 204, 42, 4, 21),
+        ("reused", 216, 42, 4, 21),
         ("returned", 197, 42, 4, 17),
     ],
 )
