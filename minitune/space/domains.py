@@ -161,8 +161,18 @@ class CallSampler(Sampler):
 
 
 # -- domains -----------------------------------------------------------------------------------------------------------
+def _has_no_value(domain: Any, *_: object) -> Any:
+    raise TypeError(
+        f"{domain} has no value yet, so nothing can be computed with it: compute in the trainable, or with "
+        "sample_from(lambda config: ...), which reads the drawn values"
+    )
+
+
 class Domain:
     """The possible values of one parameter."""
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __pow__ = __rpow__ = _has_no_value
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _has_no_value
 
     sampler: Sampler | None = None
     default_sampler_cls: type[Sampler] = Uniform

@@ -45,6 +45,7 @@ CALLS = {
     "scheduler": (lambda: schedulers.ASHAScheduler(max_iter=10), ["Scheduler()", "did you mean 'max_t'"]),
     "subclass": (lambda: Mine(max_iter=10), ["Mine() takes no argument 'max_iter'"]),
     "stopper": (lambda: tune.stopper.MaximumIterationStopper(max_it=1), ["did you mean 'max_iter'?"]),
+    "product of a domain": (lambda: 2 * -uniform(0, 1), ["uniform(0.0, 1.0) has no value yet", "compute in the"]),
 }
 
 
