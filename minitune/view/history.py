@@ -141,48 +141,34 @@ class RunHistory:
         self.objectives = {name: way for name, way in goal.objectives.items() if way != "obs"}
         self.trials: list[TrialHistory] = []
         self.params: list[str] = []
-        self._paths: list[str] = []  # of all parameters, also of those that no trial has
         self._refresh()
 
     def read_new(self) -> bool:
-        """Read the new records, and return whether anything has changed. Blocks. `take_changed` names the trials.
+        """Read the new records, and return whether anything has changed. Blocks.
 
         Raises:
             JournalCorruptError: If the journal has been damaged, or emptied.
             FileNotFoundError: If the run was removed.
             TuneError: If the journal cannot be read.
         """
-        has_new, state = read_on(self._follower)
-        if not has_new and state.name == self.state.name:
+        before = self.state.name
+        has_new, self.state = read_on(self._follower)
+        if not has_new and self.state.name == before:
             return False
-        if state.name != self.state.name:
-            self._reader.changed.update(self._reader.trials)  # the end of a run changes how its trials are described
-        self.state = state
         self._refresh()
         return True
-
-    def take_changed(self) -> list[TrialHistory]:
-        """The trials that have changed since the last call, by number."""
-        changed = self._reader.changed
-        self._reader.changed = set()
-        return [history for history in self.trials if history.trial.trial_id in changed]
 
     def decisions_on(self, history: TrialHistory) -> list[TrialDecision]:
         """The decisions about a trial so far."""
         return self._reader.by_trial.get(history.trial.trial_id, [])
 
     def _refresh(self) -> None:
-        """Describe the trials that have changed."""
+        """Describe the trials as they are now."""
         story = self.story
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         paths = sorted({*parameter_names(story.trials), *self._reader.moved})
-        changed = self._reader.changed
-        if paths != self._paths:  # a trial may have had a value for what only now counts as a parameter
-            changed.update(trial.trial_id for trial in story.trials)
-            self._paths = paths
         for history in self.trials:
-            if history.trial.trial_id in changed:
-                history.describe(self.metric, paths)
+            history.describe(self.metric, paths)
         present = {path for history in self.trials for path in history.params}
         self.params = [path for path in paths if path in present]
 
@@ -216,16 +202,14 @@ def check_params(history: RunHistory, params: Sequence[str]) -> None:
 
 
 class _HistoryReader(Decisions):
-    """Collects the histories of trials, and the decisions about them, from the effects of a run's records. `changed`
-    are the ids of the trials that have changed since this set was replaced, `moved` the paths of parameters that a
-    scheduler has changed.
+    """Collects the histories of trials, and the decisions about them, from the effects of a run's records. `moved` are
+    the paths of parameters that a scheduler has changed.
     """
 
     def __init__(self, metric: str | None):
         super().__init__()
         self._metric = metric
         self.trials: dict[str, TrialHistory] = {}
-        self.changed: set[str] = set()
         self.moved: set[str] = set()
         self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present effect
         self._others: dict[tuple[str, ...], list[str]] = {}  # by the names in a result, those of other metrics
@@ -238,7 +222,6 @@ class _HistoryReader(Decisions):
         if trial is None:
             return
         trial_id = trial.trial_id
-        self.changed.add(trial_id)
         if kind == records.TRIAL:
             self.trials[trial_id] = TrialHistory(trial)
             self._configs[trial_id] = trial.config

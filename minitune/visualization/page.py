@@ -16,7 +16,7 @@ import html
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -46,8 +46,6 @@ _OUTPUT_BYTES = 4000
 """The part of a trial's output that the page shows."""
 _FILE_OUTPUT_BYTES = 1_500_000
 """The maximum size of all output in a file, of which each trial has an equal part: a run of 10,000 can be mailed."""
-_MORE = 1.25
-"""Importances are computed again when so many times as many trials have values, and at the end of the run."""
 _DIGITS = 7
 """Points of a learning curve have so many digits, which no screen can tell from more."""
 _OTHER_DIGITS = 5
@@ -102,34 +100,19 @@ def read_histories(
 def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None = None) -> bytes:
     """The page of these runs. Blocks. `only` is the one plot to show: its `view`, and its first settings."""
     title = f"minitune: {', '.join(history.name for history in histories)}"
-    return fill_page(title, _data_of(histories, only))
-
-
-def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) -> str:
-    """The data of a page as JSON."""
-    runs = []
-    for history in histories:
-        data = RunData(history)
-        if only is None:
-            data.add_details()
-        runs.append(data.text())
-    return with_parts(page_data(only=only), "runs", runs)
+    runs = [run_data(history, has_details=only is None) for history in histories]
+    return fill_page(title, page_data(only=only, runs=runs))
 
 
 def page_data(**given: Any) -> dict[str, Any]:
-    """What a page knows besides its runs: the `view` of the one plot to show, and its first settings; whether it is
-    served, and its version; the address of the list of runs; or this list itself.
+    """What a page knows: its `runs`; the `view` of the one plot to show, and its first settings; whether it is served;
+    the address of the list of runs; or this list itself.
     """
-    return {"only": None, "is_served": False, "version": 0, "up": None, "listed": None, **given}
+    return {"only": None, "is_served": False, "up": None, "listed": None, "runs": [], **given}
 
 
-def with_parts(data: Mapping[str, Any], name: str, parts: Iterable[str]) -> str:
-    """An object as JSON, with a list of parts behind it that are JSON already."""
-    return f'{json_text.dumps(data)[:-1]},"{name}":[{",".join(parts)}]}}'
-
-
-def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
-    """The page with this title and data, which is JSON. A live page may ask its own server for more."""
+def fill_page(title: str, data: Mapping[str, Any], *, is_live: bool = False) -> bytes:
+    """The page with this title and data. A live page may ask its own server for more."""
     script = page_script()
     style = _part("page.css")
     policy = f"default-src 'none'; script-src {_hash_of(script)}; style-src {_hash_of(style)}"
@@ -140,7 +123,7 @@ def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
         "<!--POLICY-->": policy,
         "<!--TITLE-->": html.escape(title),
         "/*STYLE*/": style,
-        "/*DATA*/": data.replace("<", "\\u003c"),
+        "/*DATA*/": json_text.dumps(data).replace("<", "\\u003c"),
         "/*SCRIPT*/": script,
     }
     # split once: a text of the user's may hold a mark, too
@@ -181,159 +164,117 @@ def describe_importances(history: RunHistory) -> dict[str, dict[str, Any]]:
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
-class RunData:
-    """A run as the JSON that the page shows.
-
-    Each trial's text is kept with the version at which it last changed, so an update costs the changed trials.
-
-    Args:
-        history: The run. Call `update` after it has read new records.
-
-    Attributes:
-        version: Grows with each `update` that follows a change.
-        importances: See `describe_importances`. They are computed again when many more trials have values.
+def run_data(history: RunHistory, *, has_details: bool = False) -> dict[str, Any]:
+    """A run as the page shows it. The details are what the page shows of one trial alone. Blocks while outputs are
+    read.
     """
+    trials = [each.trial for each in history.trials]
+    metrics = [*history.objectives, *infer_metrics(trials, {*history.objectives, history.metric}, _METRICS_SHOWN)]
+    limit_bytes = min(_OUTPUT_BYTES, _FILE_OUTPUT_BYTES // max(1, len(trials)))
+    shown = []
+    for each in history.trials:
+        data = _of_trial(history, each, metrics)
+        if has_details:
+            data["details"] = trial_details(history, each, limit_bytes)
+        shown.append(data)
+    return {**_of_run(history), "metrics": metrics, "trials": shown}
 
-    def __init__(self, history: RunHistory):
-        self.history = history
-        self.version = 0
-        self.importances: dict[str, dict[str, Any]] = {}
-        self._learned_from = 0
-        self._versions: dict[str, int] = {}  # by trial id: the version at which it last changed
-        self._texts: dict[str, str] = {}  # by trial id: the JSON of that version, once it was asked for
-        self._metrics: list[str] = []
-        self.update()
 
-    def update(self) -> None:
-        """Take over what has changed in the history."""
-        history = self.history
-        trials = [each.trial for each in history.trials]
-        metrics = [*history.objectives, *infer_metrics(trials, {*history.objectives, history.metric}, _METRICS_SHOWN)]
-        changed = history.take_changed()
-        if metrics != self._metrics:  # the columns of all trials are other ones
-            self._metrics = metrics
-            changed = history.trials
-        self.version += 1
-        num_scored = len(history.scored)
-        if num_scored > self._learned_from * _MORE or (
-            num_scored != self._learned_from and history.state.name != RUNNING_RUN
-        ):
-            self.importances = describe_importances(history)
-            self._learned_from = num_scored
-        for each in changed:
-            self._versions[each.trial.trial_id] = self.version
-            self._texts.pop(each.trial.trial_id, None)
+def _of_run(history: RunHistory) -> dict[str, Any]:
+    """The facts of the run, see `run_facts`, and what draws them."""
+    story = history.story
+    goal = Goal(history.metric, history.mode)
+    facts = run_facts(story, history.state, goal)
+    best = facts["best"]
+    expected = best and best["expected"]
+    row = run_row(history.name, story, history.state, goal)
+    return {
+        **{name: facts[name] for name in _FACTS_OF_RUN},
+        "path": history.path,
+        "is_live": history.state.name == RUNNING_RUN,
+        "resume": facts["commands"].get(CONTINUE),
+        "metric": history.metric,
+        "mode": history.mode,
+        "objectives": history.objectives,
+        "params": history.params,
+        "scales": story.setup.scales,
+        "begun_s": story.setup.begun_s,
+        "total": story.total_samples,
+        "counts": history.state.counts(story),
+        "compared": {field.header: format_cell(field.get(row), field.most) for field in side_fields([row])[1:]},
+        "best": best and best["trial"],
+        "best_config": best and _plain(best["config"]),
+        "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
+        "best_finished": best and best["best_finished"],
+        "order": [trial.number for trial in ranked(story.trials, goal)],
+        "confirmed": best and best["mean"],
+        "remark": best and (best["confirmed_text"] or (expected and f"Expected: {expected['text']}")),
+        "importances": describe_importances(history),
+    }
 
-    def add_details(self) -> None:
-        """Add to each trial what the page shows of it alone. Blocks while outputs are read."""
-        history = self.history
-        limit_bytes = min(_OUTPUT_BYTES, _FILE_OUTPUT_BYTES // max(1, len(history.trials)))
-        for each in history.trials:
-            details = trial_details(history, each, limit_bytes)
-            self._texts[each.trial.trial_id] = json_text.dumps({**self._of_trial(each), "details": details})
 
-    def text(self, since: int = 0) -> str:
-        """The run as JSON, with the trials that have changed after version `since`."""
-        changed = [each for each in self.history.trials if self._versions[each.trial.trial_id] > since]
-        for each in changed:
-            if each.trial.trial_id not in self._texts:
-                self._texts[each.trial.trial_id] = json_text.dumps(self._of_trial(each))
-        return with_parts(self._of_run(), "trials", (self._texts[each.trial.trial_id] for each in changed))
+def _of_trial(history: RunHistory, each: TrialHistory, metrics: Sequence[str]) -> dict[str, Any]:
+    """A trial and its courses."""
+    trial = each.trial
+    steps = each.steps.tolist()
+    is_counted = steps == list(range(1, len(steps) + 1))
+    decisions = history.decisions_on(each)
+    facts = decisions[-1].facts if decisions else {}
+    values = {name: shown_metric(trial, name) for name in metrics}
+    return {
+        "number": each.number,
+        "name": trial.name,
+        "status": trial.state,
+        "repeats": trial.repeats and trial.repeats.trial_id,
+        "ended": ended(trial),
+        "why": "" if trial.ending is None else trial.ending.text,
+        "error": last_line(trial),
+        "value": _finite(each.value),
+        "odd": _odd(each, history.metric),
+        "params": each.params,
+        "metrics": {name: plain_or_short(value) for name, value in values.items() if value is not None},
+        "bests": _bests(history, each),
+        "curve": _rounded(each.values),
+        "steps": None if is_counted else steps,  # of the curve; None: 1, 2, 3 ...
+        "courses": _courses(each, len(history.trials)),
+        "total_s": trial.progress.training_s,
+        "reported_s": each.reported_s,
+        # The owner of each checkpoint that it took over, and its own last step before.
+        "copies": [[copy.owner, copy.step] for copy in each.copies],
+        "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
+    }
 
-    def _of_run(self) -> dict[str, Any]:
-        """The facts of the run, see `run_facts`, and what draws them."""
-        history = self.history
-        story = history.story
-        goal = Goal(history.metric, history.mode)
-        facts = run_facts(story, history.state, goal)
-        best = facts["best"]
-        expected = best and best["expected"]
-        row = run_row(history.name, story, history.state, goal)
-        return {
-            **{name: facts[name] for name in _FACTS_OF_RUN},
-            "path": history.path,
-            "is_live": history.state.name == RUNNING_RUN,
-            "resume": facts["commands"].get(CONTINUE),
-            "metric": history.metric,
-            "mode": history.mode,
-            "objectives": history.objectives,
-            "metrics": self._metrics,
-            "params": history.params,
-            "scales": story.setup.scales,
-            "begun_s": story.setup.begun_s,
-            "total": story.total_samples,
-            "counts": history.state.counts(story),
-            "compared": {field.header: format_cell(field.get(row), field.most) for field in side_fields([row])[1:]},
-            "best": best and best["trial"],
-            "best_config": best and _plain(best["config"]),
-            "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
-            "best_finished": best and best["best_finished"],
-            "order": [trial.number for trial in ranked(story.trials, goal)],
-            "confirmed": best and best["mean"],
-            "remark": best and (best["confirmed_text"] or (expected and f"Expected: {expected['text']}")),
-            "importances": self.importances,
-        }
 
-    def _of_trial(self, each: TrialHistory) -> dict[str, Any]:
-        """A trial and its courses."""
-        trial = each.trial
-        steps = each.steps.tolist()
-        is_counted = steps == list(range(1, len(steps) + 1))
-        decisions = self.history.decisions_on(each)
-        facts = decisions[-1].facts if decisions else {}
-        metrics = {name: shown_metric(trial, name) for name in self._metrics}
-        return {
-            "number": each.number,
-            "name": trial.name,
-            "status": trial.state,
-            "repeats": trial.repeats and trial.repeats.trial_id,
-            "ended": ended(trial),
-            "why": "" if trial.ending is None else trial.ending.text,
-            "error": last_line(trial),
-            "value": _finite(each.value),
-            "odd": _odd(each, self.history.metric),
-            "params": each.params,
-            "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
-            "bests": self._bests(each),
-            "curve": _rounded(each.values),
-            "steps": None if is_counted else steps,  # of the curve; None: 1, 2, 3 ...
-            "courses": self._courses(each),
-            "total_s": trial.progress.training_s,
-            "reported_s": each.reported_s,
-            # The owner of each checkpoint that it took over, and its own last step before.
-            "copies": [[copy.owner, copy.step] for copy in each.copies],
-            "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
-        }
+def _bests(history: RunHistory, each: TrialHistory) -> dict[str, float]:
+    """The best values of the objectives that are better than their last ones."""
+    found = {}
+    analysis = each.trial.progress.analysis
+    for name, mode in ({history.metric: history.mode} | history.objectives).items():
+        best = analysis.get(name, mode)
+        if best is not None and math.isfinite(best) and best != analysis.get(name, "last"):
+            found[name] = best
+    return found
 
-    def _bests(self, each: TrialHistory) -> dict[str, float]:
-        """The best values of the objectives that are better than their last ones."""
-        found = {}
-        analysis = each.trial.progress.analysis
-        for name, mode in ({self.history.metric: self.history.mode} | self.history.objectives).items():
-            best = analysis.get(name, mode)
-            if best is not None and math.isfinite(best) and best != analysis.get(name, "last"):
-                found[name] = best
-        return found
 
-    def _courses(self, each: TrialHistory) -> dict[str, Any]:
-        """The seconds of training and the other metrics, by name, `at` these positions of the curve, or at all if it is
-        None.
+def _courses(each: TrialHistory, num_trials: int) -> dict[str, Any]:
+    """The seconds of training and the other metrics, by name, `at` these positions of the curve, or at all if it is
+    None.
 
-        A large run has fewer of each trial.
-        """
-        count = len(each.steps)
-        most = _ALL_VALUES // (len(self.history.trials) * (1 + len(each.others)))
-        most = max(_FEWEST_VALUES, min(_MOST_VALUES, most))
-        at = None
-        indices: Sequence[int] = range(count)
-        if count > most:
-            at = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
-            indices = at
-        values = {}
-        for name, known in {"": each.seconds, **each.others}.items():
-            shown = [known[i] for i in indices if i < len(known)]
-            values[name] = _rounded(shown, _OTHER_DIGITS) + [None] * (len(indices) - len(shown))
-        return {"at": at, "seconds": values.pop(""), "values": values}
+    A large run has fewer of each trial.
+    """
+    count = len(each.steps)
+    most = _ALL_VALUES // (num_trials * (1 + len(each.others)))
+    most = max(_FEWEST_VALUES, min(_MOST_VALUES, most))
+    at = None
+    indices: Sequence[int] = range(count)
+    if count > most:
+        at = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
+        indices = at
+    values = {}
+    for name, known in {"": each.seconds, **each.others}.items():
+        shown = [known[i] for i in indices if i < len(known)]
+        values[name] = _rounded(shown, _OTHER_DIGITS) + [None] * (len(indices) - len(shown))
+    return {"at": at, "seconds": values.pop(""), "values": values}
 
 
 def _odd(each: TrialHistory, metric: str) -> str | None:

@@ -1,12 +1,12 @@
 """A tiny server for the page of a run while the run goes on: read only, for the user of this machine, on 127.0.0.1.
 
-The page asks for `events`, a stream of server-sent events. Each event has the trials that have changed since the
-version that the page knows. A browser whose connection breaks sends the last version again. The server only reads
+The page asks for `data/N` about every second, or less often if the answer takes long. `N` is the version of the run
+that it has. If that is the present one, the answer has only the time, and otherwise the run. The server only reads
 files.
 
 The address holds a random token, without which the page is not served. A page of another site gets nothing: requests
 with another host (a name that was rebound to 127.0.0.1), from another origin, or with a method other than GET are
-refused. Each open page has a thread and a connection, until it is closed.
+refused.
 """
 
 from __future__ import annotations
@@ -16,38 +16,23 @@ import logging
 import os
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from minitune.base import json_text
 from minitune.error import TuneError
-from minitune.record.standing import RUNNING_RUN
 from minitune.view.colors import DAMAGED
 from minitune.view.facts import KEYS
 from minitune.view.history import RunHistory
+from minitune.view.pace import times_of
 from minitune.view.runs import RunList
-from minitune.visualization.page import (
-    RunData,
-    fill_page,
-    page_data,
-    read_histories,
-    report_page,
-    trial_details,
-    with_parts,
-)
+from minitune.visualization.page import fill_page, page_data, read_histories, report_page, run_data, trial_details
 
 logger = logging.getLogger("minitune")
 
-_LOOK_S = 0.2
-"""The interval between two looks at a run's journal."""
-_TICK_S = 2.0
-"""While a run goes on, a page gets the time, and an estimate of the rest, at least so often."""
-_LIST_LOOK_S = 1.0
-"""The interval between two looks at all runs."""
 _WAIT_S = 60.0
 """The time in which the next bytes of a request must come, and those of an answer be taken."""
 _OF_LISTED = (
@@ -71,42 +56,27 @@ class LiveRun:
     def __init__(self, path: str):
         self._lock = threading.Lock()
         self._history = RunHistory(path, needs_metric=False)
-        self._data = RunData(self._history)
+        self._version = 1
 
-    def _read_on(self) -> None:
-        if self._history.read_new():
-            self._data.update()
+    def data(self, since: int = 0) -> dict[str, Any]:
+        """The run as of now with its version, or only its times if the version is still `since`. Blocks."""
+        with self._lock:
+            history = self._history
+            self._version += history.read_new()
+            if since == self._version:
+                worked_s, rest_s = times_of(history.story, history.state)
+                return {"worked_s": worked_s, "rest_s": rest_s}
+            return {**run_data(history), "version": self._version}
 
     def page(self, up: str | None) -> bytes:
         """The page as of now; `up` is the address of the list of runs, if there is one."""
-        with self._lock:
-            self._read_on()
-            page = page_data(is_served=True, version=self._data.version, up=up)
-            text = with_parts(page, "runs", [self._data.text()])
-            return fill_page(f"minitune: {self._history.name}", text, is_live=True)
-
-    def events(self, since: int) -> Iterator[str | None]:
-        """The events after a version, without an end: each with what has changed, or None if nothing has. Blocks.
-
-        While the run goes on, there is an event without a trial now and then, for the time.
-        """
-        sent_s = time.monotonic()
-        while True:
-            with self._lock:
-                self._read_on()
-                version = self._data.version
-                is_due = self._history.state.name == RUNNING_RUN and time.monotonic() - sent_s >= _TICK_S
-                text = self._data.text(since) if version != since or is_due else None
-            if text is not None:
-                sent_s = time.monotonic()
-            yield None if text is None else f"id: {version}\ndata: {text}\n\n"
-            since = version
-            time.sleep(_LOOK_S)
+        data = page_data(is_served=True, up=up, runs=[self.data()])
+        return fill_page(f"minitune: {self._history.name}", data, is_live=True)
 
     def details(self, number: int) -> dict[str, Any] | None:
         """What the page shows of one trial alone; None if there is no such trial. Blocks."""
         with self._lock:
-            self._read_on()
+            self._history.read_new()
             for each in self._history.trials:
                 if each.number == number:
                     return trial_details(self._history, each)
@@ -145,17 +115,8 @@ class LiveList:
 
     def page(self) -> bytes:
         """The page that lists the runs."""
-        text = json_text.dumps(page_data(listed=self.rows()))
-        return fill_page(f"minitune: runs in {self._directory}", text, is_live=True)
-
-    def events(self) -> Iterator[str | None]:
-        """Events without an end: the rows when they have changed, or None. Blocks."""
-        last = None
-        while True:
-            text = json_text.dumps(self.rows())
-            yield None if text == last else f"data: {text}\n\n"
-            last = text
-            time.sleep(_LIST_LOOK_S)
+        data = page_data(listed=self.rows())
+        return fill_page(f"minitune: runs in {self._directory}", data, is_live=True)
 
 
 class _Server(ThreadingHTTPServer):
@@ -179,7 +140,6 @@ class PageServer:
         self._list = LiveList(path) if is_list else None
         self._runs: dict[str, LiveRun] = {}
         self._lock = threading.Lock()
-        self.is_closed = False
         if not is_list:
             self._runs[""] = LiveRun(path)
         token = secrets.token_urlsafe(18)
@@ -196,8 +156,7 @@ class PageServer:
         self.release()
 
     def release(self) -> None:
-        """Give the port back and end all streams, after `serve` has ended."""
-        self.is_closed = True
+        """Give the port back, after `serve` has ended."""
         self._server.server_close()
 
     def run(self, name: str) -> LiveRun | None:
@@ -217,8 +176,8 @@ class PageServer:
             return None
         return report_page(read_histories([paths[name] for name in names]))
 
-    def answer(self, path: list[str], since: int) -> bytes | Iterator[str | None] | None:
-        """The answer to a request below the token: a body, a stream of events, or None.
+    def answer(self, path: list[str]) -> Any:
+        """The answer to a request below the token: a page, data, or None.
 
         Raises:
             OSError, ValueError, TuneError: If a run cannot be read.
@@ -228,8 +187,8 @@ class PageServer:
         if self._list is not None:
             if path == [""]:
                 return self._list.page()
-            if path == ["events"]:
-                return self._list.events()
+            if path == ["data"]:
+                return self._list.rows()
             if len(path) == 4 and path[0] == "compare" and path[3] == "":
                 return self._compare([os.fsdecode(unquote_to_bytes(part)) for part in path[1:3]])
             if len(path) < 3 or path[0] != "run":
@@ -242,11 +201,11 @@ class PageServer:
             return None
         if path == [""]:
             return run.page(up)
-        if path == ["events"]:
-            return run.events(since)
-        if len(path) == 2 and path[0] == "trial" and path[1].isdecimal():
-            details = run.details(int(path[1]))
-            return None if details is None else json_text.dumps(details).encode()
+        if len(path) == 2 and path[1].isdecimal():
+            if path[0] == "data":
+                return run.data(int(path[1]))
+            if path[0] == "trial":
+                return run.details(int(path[1]))
         return None
 
 
@@ -260,24 +219,22 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
 
         def do_GET(self) -> None:
             """Answer a request."""
-            url = urlsplit(self.path)
-            path = url.path.split("/")[1:] or [""]
+            path = urlsplit(self.path).path.split("/")[1:] or [""]
             refusal = self._refusal(path[0])
             if refusal is not None:
                 self._refuse(*refusal)
                 return
-            since = self.headers.get("Last-Event-ID") or parse_qs(url.query).get("since", ["0"])[0]
             try:
-                found = server.answer(path[1:], int(since) if since.isdecimal() else 0)
+                found = server.answer(path[1:])
             except (OSError, ValueError, TuneError) as error:  # such as a run that was removed
-                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"The run cannot be read: {error}")
                 return
             if found is None:
                 self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
             elif isinstance(found, bytes):
-                self._send(HTTPStatus.OK, "text/html" if path[-1] == "" else "application/json", found)
+                self._send(HTTPStatus.OK, "text/html", found)
             else:
-                self._stream(found)
+                self._send(HTTPStatus.OK, "application/json", json_text.dumps(found).encode())
 
         def _refusal(self, given: str) -> tuple[HTTPStatus, str] | None:
             """Why this request is refused; None if it is not. It repeats no text of the request."""
@@ -293,9 +250,10 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
         def _refuse(self, status: HTTPStatus, text: str) -> None:
             self._send(status, "text/plain", f"{text}\n".encode(errors="replace"))
 
-        def _head(self, status: HTTPStatus, kind: str) -> None:
+        def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
             for name, value in _HEADERS.items():
                 self.send_header(name, value)
             # The page names its policy itself, but a page cannot say that no other one may frame it.
@@ -303,28 +261,8 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
             if kind != "text/html":
                 policy += "; default-src 'none'"
             self.send_header("Content-Security-Policy", policy)
-
-        def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
-            self._head(status, kind)
-            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-
-        def _stream(self, events: Iterator[str | None]) -> None:
-            """Send events until the page is closed."""
-            self._head(HTTPStatus.OK, "text/event-stream")
-            self.end_headers()
-            try:
-                for event in events:
-                    if server.is_closed:
-                        return
-                    # A comment says nothing to the page, and raises an error once it is closed.
-                    self.wfile.write((event or ":\n\n").encode())
-            except (ConnectionError, TimeoutError):
-                raise
-            except (OSError, TuneError) as error:
-                text = json_text.dumps(f"The run cannot be read: {error}")
-                self.wfile.write(f"event: problem\ndata: {text}\n\n".encode())
 
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing: requests are no news to the user."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -10,19 +9,20 @@ from kit import (
     deciding,
     fit,
     journal_of,
+    listening,
     report_n,
     report_state,
     restored_state,
     run_path,
 )
 
-from minitune import Callback, choice, grid_search, report, sample_from
+from minitune import choice, grid_search, report, sample_from
 from minitune.experiment.decision import Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.view.history import METRICS_KEPT, RunHistory
 from minitune.view.rows import ended, last_line
 from minitune.visualization import page
-from minitune.visualization.page import RunData
+from minitune.visualization.page import run_data
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
 
@@ -156,23 +156,6 @@ def test_a_metric_with_mode_obs_is_no_objective():
     assert history.objectives == {"score": "max", "size": "min"}
 
 
-def test_the_end_of_a_run_changes_how_its_trials_are_described():
-    seen = []
-
-    class Look(Callback):
-        def on_trial_complete(self, iteration, trials, trial, **info):
-            if trial.number == 1:
-                seen.append(RunHistory(run_path()))
-                seen[0].take_changed()
-
-    fit(report_n(1, score=1), {"i": grid_search([0, 1, 2])}, callbacks=[Look()], max_concurrent_trials=1, **OBJECTIVE)
-    history = seen[0]
-    assert history.state.name == "running"
-    assert history.take_changed() == []
-    assert history.read_new()
-    assert [trial.number for trial in history.take_changed()] == [0, 1, 2]
-
-
 def test_the_curves_of_very_many_metrics_are_left_out():
     (trial,) = RunHistory(fit(report_n(1, score=1, **{f"m{n}": n for n in range(90)}), **OBJECTIVE)).trials
     assert list(trial.others) == ["n", *(f"m{n}" for n in range(METRICS_KEPT - 1))]
@@ -194,30 +177,25 @@ def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path):
         RunHistory(3)
 
 
-def test_a_history_that_is_read_on_names_the_trials_that_have_changed():
+def test_a_history_that_is_read_on_is_as_one_that_is_read_at_the_end():
     histories = []
-    seen = []
 
-    class Look(Callback):
-        def on_trial_result(self, iteration, trials, trial, result, **info):
-            if not histories:
-                histories.append(RunHistory(run_path()))
-            histories[0].read_new()
-            seen.append([changed.number for changed in histories[0].take_changed()])
+    def look(**info):
+        if not histories:
+            histories.append(RunHistory(run_path()))
+        histories[0].read_new()
 
     space = {"i": grid_search([0, 1])}
-    fit(report_n(2, score=1), space, max_concurrent_trials=1, callbacks=[Look()], **OBJECTIVE)
+    fit(report_n(2, score=1), space, max_concurrent_trials=1, callbacks=[listening(on_trial_result=look)], **OBJECTIVE)
     (history,) = histories
-    history.read_new()
 
-    assert not history.read_new()
+    assert history.state.name == "running"
+    assert [history.read_new(), history.read_new()] == [True, False]
     whole = RunHistory(run_path())
     assert [trial.steps for trial in history.trials] == [trial.steps for trial in whole.trials]
     assert [trial.values for trial in history.trials] == [trial.values for trial in whole.trials]
     assert [ended(trial.trial) for trial in history.trials] == ["finished", "finished"]
     assert history.state.name == "finished"
-    assert [0] in seen
-    assert seen[-1] == [1]
 
 
 def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial():
@@ -239,7 +217,7 @@ def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial():
     late = trial.others["late"]
     assert [math.isnan(value) for value in late] == [True, True, True, False]
     assert "note" not in trial.others
-    data = json.loads(RunData(history).text())["trials"][0]["courses"]
+    data = run_data(history)["trials"][0]["courses"]
     assert data.pop("seconds") == pytest.approx(list(trial.seconds), rel=1e-4)
     assert data == {"at": None, "values": {"eval/acc": [0, 0.1, 0.2, 0.3], "late": [None, None, None, 5]}}
 
@@ -253,7 +231,7 @@ def test_a_large_run_has_fewer_values_of_other_metrics(monkeypatch):
             report({"score": step, "acc": step})
 
     fit(train, {}, **OBJECTIVE)
-    data = json.loads(RunData(RunHistory(run_path())).text())["trials"][0]
+    data = run_data(RunHistory(run_path()))["trials"][0]
     assert len(data["courses"].pop("seconds")) == 5
     assert data["courses"] == {"at": [0, 5, 10, 14, 19], "values": {"acc": [0, 5, 10, 14, 19]}}
     assert len(data["curve"]) == 20, "the objective has all"

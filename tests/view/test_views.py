@@ -24,7 +24,7 @@ from minitune.output.reporters import RunInfo
 from minitune.record.reading import read_run
 from minitune.view.history import RunHistory
 from minitune.view.summary import run_html
-from minitune.visualization.page import RunData
+from minitune.visualization.page import run_data
 
 UPDATES = "MINITUNE_UPDATE_VIEWS" in os.environ
 VIEWS = Path(__file__).with_name("views")
@@ -55,7 +55,7 @@ def notebook(path, capsys):
 
 def page(path, capsys):
     """What the page has of the run and its trials, without their courses."""
-    data = json.loads(RunData(RunHistory(path)).text())
+    data = run_data(RunHistory(path))
     told = {name: data[name] for name in ("counts", "params", "metrics", "best", "remark", "compared")}
     names = ("number", "ended", "value", "params", "metrics", "error")
     rows = [{name: trial[name] for name in names} for trial in data["trials"]]

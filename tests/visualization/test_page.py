@@ -37,7 +37,7 @@ from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.decision import PAUSE, Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.view.history import RunHistory
-from minitune.visualization.page import RunData
+from minitune.visualization.page import run_data
 from minitune.visualization.server import LiveList
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
@@ -210,28 +210,6 @@ def test_a_copy_is_told_with_its_donor_and_its_step():
     assert [trial["copies"] for trial in run_of()["trials"]] == [[[1, 3]], []]
 
 
-def test_an_update_leaves_out_unchanged_rows_and_new_columns_change_all():
-    def train(config):
-        report({"loss": 1, "a": "text" if config["i"] == 0 else 1})
-
-    texts = []
-    live = []
-
-    def look(trial, **info):
-        if not live:
-            live.append(RunData(RunHistory(run_path())))
-        else:
-            live[0].history.read_new()
-            live[0].update()
-        texts.append(json.loads(live[0].text()))
-        assert json.loads(live[0].text(live[0].version))["trials"] == []
-
-    look_at_ends = listening(on_trial_complete=look)
-    fit(train, {"i": grid_search([0, 1])}, callbacks=[look_at_ends], max_concurrent_trials=1, **OBJECTIVE)
-    assert [text["metrics"] for text in texts] == [[], ["a"]]
-    assert [trial["metrics"] for trial in texts[1]["trials"]] == [{"a": "text"}, {"a": 1}]
-
-
 def test_a_long_error_is_cut_at_its_end():
     fit(raiser(ValueError("the reason, " + "and more " * 100)), **OBJECTIVE)
 
@@ -401,7 +379,7 @@ def test_the_page_has_seven_words_for_the_states_of_trials():
                 raise ValueError("no")
 
     fit(train, {"i": grid_search([0, 1, 2, 3])}, stop=EndAfter(6), max_concurrent_trials=1, **OBJECTIVE)
-    run = json.loads(RunData(RunHistory(run_path())).text())
+    run = run_data(RunHistory(run_path()))
     assert [trial["status"] for trial in run["trials"]][:3] == ["failed", "finished", "interrupted"]
     assert {trial["status"] for trial in run["trials"][3:]} <= {"not started"}
     assert run["counts"] == {"failed": 1, "finished": 1, "interrupted": 1, "not started": 1}
@@ -415,7 +393,7 @@ def test_while_a_run_goes_on_its_page_has_the_time():
 
     def look(trial, result, **info):
         if result["training_iteration"] == 3:
-            found.append(json.loads(RunData(RunHistory(run_path())).text()))
+            found.append(run_data(RunHistory(run_path())))
 
     def train(config):
         for step in range(4):
@@ -432,7 +410,7 @@ def test_while_a_run_goes_on_its_page_has_the_time():
     (trial,) = (one for one in first["trials"] if one["status"] == "running")
     assert trial["reported_s"] == pytest.approx(1e9 + 10, abs=5)
     assert second["rest_s"] == pytest.approx(35 / 1.5 * 0.5), "one has ended, and one counts as a half"
-    whole = json.loads(RunData(RunHistory(run_path())).text())
+    whole = run_data(RunHistory(run_path()))
     assert [one["total_s"] for one in whole["trials"]] == [20, 20]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 
@@ -11,7 +10,7 @@ from kit import fit, raiser, run_path
 
 from minitune import grid_search, report
 from minitune.view.history import RunHistory
-from minitune.visualization.page import RunData, describe_importances, page_data, page_script, trial_details
+from minitune.visualization.page import describe_importances, page_data, page_script, run_data, trial_details
 from minitune.visualization.server import LiveList
 
 SCRIPT = page_script()
@@ -20,8 +19,8 @@ SCRIPT = page_script()
 @pytest.mark.parametrize(
     ("variable", "others"),
     [
-        ("DATA", {"runs"}),
-        ("data", {"trials"}),
+        ("DATA", set()),
+        ("data", {"version"}),
         # A filter has a column of this name.
         ("trial", {"details", "get"}),
         ("details", set()),
@@ -32,11 +31,11 @@ SCRIPT = page_script()
 def test_the_script_reads_the_fields_of_the_data(variable, others):
     fit(raiser(ValueError("no")), metric="loss", mode="min", give_up_after=0)
     history = RunHistory(run_path())
-    data = RunData(history)
+    data = run_data(history)
     found = {
         "DATA": page_data(),
-        "data": data._of_run(),
-        "trial": data._of_trial(history.trials[0]),
+        "data": data,
+        "trial": data["trials"][0],
         "details": trial_details(history, history.trials[0]),
         "importances": describe_importances(history)["loss"],
         "row": LiveList(str(run_path().parent)).rows()[0],
@@ -52,6 +51,6 @@ def test_a_best_trial_that_has_failed_and_a_value_that_is_no_number_are_said():
             raise ValueError("no")
 
     fit(train, {"loss": grid_search([1.0, 0.0, math.nan])}, metric="loss", mode="min", give_up_after=0)
-    data = json.loads(RunData(RunHistory(run_path())).text())
+    data = run_data(RunHistory(run_path()))
     assert (data["best"], data["best_finished"]["trial"], data["order"]) == (1, 0, [1, 0])
     assert [trial["odd"] for trial in data["trials"]] == [None, None, "nan"]

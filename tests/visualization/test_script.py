@@ -175,15 +175,6 @@ RANKS = {
     # a trial that confirms another one is no news in the history
     "bestSoFar(...(other = like((trial) => ({...trial, repeats: trial.number === 1 ? 't0' : null})), "
     "[other, positionsBy(other, 'trial')]))": [[0, 1], [2, 7], [4, 8]],
-    # a trial that comes later than others of higher numbers takes its place
-    "(other = like((trial) => trial.number === 1 ? [] : trial), "
-    "other.update({...other.data, trials: [run.trials[1]]}), other.trials.map((trial) => trial.number))": [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ],
     # a tip has room for ten parameters
     "(names = [...'abcdefghijkl'], other = like((trial) => "
     "({...trial, params: Object.fromEntries(names.map((key) => [key, trial.number]))}), names), "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import itertools
 import json
 import os
 import pickle
@@ -55,22 +54,9 @@ class Client:
         finally:
             connection.close()
 
-    def event(self, since=0, **headers):
-        """The first event after a version."""
-        with self.stream(since, **headers) as lines:
-            line = next(line for line in itertools.islice(lines, 99) if line.startswith("data: "))
-            return json.loads(line.removeprefix("data: "))
-
-    @contextlib.contextmanager
-    def stream(self, since=0, **headers):
-        """The lines of the events after a version."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request("GET", f"{self.root}events?since={since}", headers=headers)
-            with connection.getresponse() as answer:
-                yield (line.decode().rstrip("\n") for line in iter(answer.readline, b""))
-        finally:
-            connection.close()
+    def data(self, since=0):
+        """What the page gets that knows this version."""
+        return json.loads(self.ask(f"data/{since}")[1])
 
     def close(self):
         ending = threading.Thread(target=self.server.close)
@@ -90,14 +76,14 @@ def client():
     client.close()
 
 
-def test_the_page_its_events_and_one_trial_are_served(client):
+def test_the_page_its_data_and_one_trial_are_served(client):
     status, page, headers = client.ask()
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "connect-src 'self'" in page
     assert headers["Cache-Control"] == "no-store"
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
-    assert [trial["number"] for trial in client.event()["trials"]] == [0, 1]
-    assert "details" not in client.event()["trials"][0]
+    assert [trial["number"] for trial in client.data()["trials"]] == [0, 1]
+    assert "details" not in client.data()["trials"][0]
     status, body, headers = client.ask("trial/1")
     assert (status, json.loads(body)["config"]) == (200, {"i": 1})
     assert headers["Content-Type"] == "application/json; charset=utf-8"
@@ -105,12 +91,12 @@ def test_the_page_its_events_and_one_trial_are_served(client):
     assert client.ask(Host=f"localhost:{client.port}")[0] == 200
 
 
-@pytest.mark.parametrize("path", ["nothing", "trial/2", "trial/x", "run/a/", "trial/", "../", "%2e%2e/"])
+@pytest.mark.parametrize("path", ["nothing", "trial/2", "trial/x", "data/x", "run/a/", "trial/", "../", "%2e%2e/"])
 def test_other_paths_are_not_there(client, path):
     assert client.ask(path)[0] == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/wrong/", "/%C3%A9/", "/wrong/events"])
+@pytest.mark.parametrize("path", ["/", "/wrong/", "/%C3%A9/", "/wrong/data/0"])
 def test_without_the_token_nothing_is_served(client, path):
     status, body, _ = client.ask(path)
     assert (status, "score" in body) == (403, False)
@@ -151,34 +137,12 @@ def test_nonsense_is_refused_and_prints_nothing(client, line, capfd):
     assert b" 200 " not in answer
 
 
-def test_a_page_that_is_closed_frees_its_thread(client):
-    with client.stream() as lines:
-        assert next(lines).startswith("id: ")
-        served = {thread for thread in threading.enumerate() if "process_request_thread" in thread.name}
-    assert served
-    for thread in served:
-        thread.join(60)
-        assert not thread.is_alive()
-
-
-def test_an_event_has_only_changes(client):
-    page = client.ask()[1]
-    version = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["version"]
-    journal = run_path() / "journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    assert [trial["number"] for trial in client.event(version - 1)["trials"]] == [0, 1]
-    assert len(lines) > 4
-    assert len(client.event(0, **{"Last-Event-ID": "0"})["trials"]) == 2
-
-
 def data_in(page):
     """The data in a page."""
     return json.loads(page.partition('id="data">')[2].partition("</script>")[0])
 
 
-def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_knows(
-    monkeypatch,
-):
+def test_a_page_gets_the_run_again_if_it_has_changed():
     fit(report_n(2, score=1), {"i": grid_search([0, 1])}, **OBJECTIVE)
     journal = run_path() / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -186,47 +150,23 @@ def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_
     journal.write_bytes(b"".join(lines[:last]))  # as if the driver had been killed before the last result
     client = Client(run_path())
     try:
-        client.ask()
-        version = data_in(client.ask()[1])["version"]
+        (known,) = data_in(client.ask()[1])["runs"]
+        assert client.data(known["version"]).keys() == {"worked_s", "rest_s"}
         with open(journal, "ab") as file:
             file.write(lines[last])
 
-        assert [trial["number"] for trial in client.event(version)["trials"]] == [1]
-        assert [trial["number"] for trial in client.event(0, **{"Last-Event-ID": str(version)})["trials"]] == [1]
+        new = client.data(known["version"])
+        assert [trial["curve"] for trial in (known["trials"][1], new["trials"][1])] == [[1], [1, 1]]
+        assert client.data(new["version"]).keys() == {"worked_s", "rest_s"}
     finally:
         client.close()
 
 
 def test_a_run_that_is_removed_is_told(client):
-    with client.stream() as lines:
-        assert next(lines).startswith("id: ")
-        shutil.rmtree(run_path())
-        assert "event: problem" in lines
-        assert json.loads(next(lines).removeprefix("data: ")).startswith("The run cannot be read: ")
-    status, text, _ = client.ask()
-    assert (status, str(run_path()) in text) == (503, True)
-
-
-def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatch):
-    learned = []
-
-    def describe(history):
-        learned.append(len(history.scored))
-        return {"score": {"note": "a test", "shares": {}}}
-
-    def look(**info):
-        if not runs:
-            runs.append(server.LiveRun(str(run_path())))
-        runs[0].page(None)
-
-    runs = []
-    monkeypatch.setattr("minitune.visualization.page.describe_importances", describe)
-    looking = listening(on_trial_complete=look)
-    fit(report_n(1, score=1), num_samples=13, max_concurrent_trials=1, callbacks=[looking], **OBJECTIVE)
-    look()
-    assert learned == [1, 2, 3, 4, 6, 8, 11, 13]
-    data = json.loads((next(runs[0].events(0)) or "").partition("data: ")[2])
-    assert data["importances"]["score"]["note"] == "a test"
+    shutil.rmtree(run_path())
+    for path in ("data/1", ""):
+        status, text, _ = client.ask(path)
+        assert (status, str(run_path()) in text) == (503, True)
 
 
 def test_nothing_in_the_directory_is_unpickled_or_changed(client, tmp_path):
@@ -239,7 +179,7 @@ def test_nothing_in_the_directory_is_unpickled_or_changed(client, tmp_path):
     before = {str(file): file.stat().st_mtime_ns for file in run_path().rglob("*")}
 
     client.ask()
-    client.event()
+    client.data()
     client.ask("trial/0")
 
     assert not (tmp_path / "exploded").exists()
@@ -327,21 +267,6 @@ def test_the_list_tells_the_best_value_of_runs(is_large, monkeypatch):
     assert row["best"] == (None if is_large else 1), "results of a very large run are not read"
 
 
-def test_the_time_comes_to_a_page_without_a_report(monkeypatch):
-    monkeypatch.setattr(server, "_TICK_S", 0.0)
-    told = []
-
-    def look(**info):
-        run = server.LiveRun(str(run_path()))
-        known = json.loads((next(run.events(0)) or "").partition("id: ")[2].partition("\n")[0])
-        told.append(json.loads((next(run.events(known)) or "").partition("data: ")[2]))
-
-    fit(report_n(1, score=1), callbacks=[listening(on_trial_result=look)])
-    (data,) = told
-    assert (data["is_live"], data["trials"]) == (True, [])
-    assert data["worked_s"] >= 0
-
-
 def test_the_list_names_several_objectives():
     fit(lambda config: {"a": 1.0, "b": 2.0}, {}, metric=["a", "b"], mode=["min", "max"])
     (row,) = server.LiveList(str(run_path().parent)).rows()
@@ -353,10 +278,10 @@ def test_two_runs_of_the_list_are_compared():
         fit(lambda config: {"loss": 1.0}, {}, name=name, metric="loss", mode="min")
     pages = server.PageServer(str(run_path().parent), is_list=True)
     try:
-        found = pages.answer(["compare", "a%20b", "c", ""], 0)
+        found = pages.answer(["compare", "a%20b", "c", ""])
         assert isinstance(found, bytes)
         assert b"<title>minitune: a b, c</title>" in found
-        assert pages.answer(["compare", "a%20b", "..", ""], 0) is None
+        assert pages.answer(["compare", "a%20b", "..", ""]) is None
     finally:
         pages.release()
 

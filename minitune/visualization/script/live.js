@@ -3,12 +3,17 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("page");
 const banner = el("p.banner", { hidden: true });
-function listen(since, onMessage) {
-  const source = new EventSource(`events?since=${since}`);  // after a break, the browser itself sends the last event's id
-  source.onopen = () => { banner.hidden = true; };
-  source.onmessage = (event) => onMessage(JSON.parse(event.data));
-  source.addEventListener("problem", (event) => { banner.textContent = JSON.parse(event.data); banner.hidden = false; });
-  source.onerror = () => { banner.textContent = "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."; banner.hidden = false; };
+// Asks the server again and again, after a second, or later if the answer takes long; tells what differs from the answer before.
+async function follow(addressOf, onNews) {
+  for (let known = "";;) {
+    const begin = Date.now();
+    const [isThere, answer] = await fetch(addressOf()).then(async (response) => [response.ok, await response.text()])
+      .catch(() => [false, "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."]);
+    banner.hidden = isThere;
+    if (!isThere) banner.textContent = answer;
+    else if (answer !== known) { known = answer; onNews(JSON.parse(answer)); }
+    await new Promise((done) => setTimeout(done, Math.max(1000, 10 * (Date.now() - begin))));
+  }
 }
 function start() {
   if (DATA.listed) {
@@ -16,7 +21,7 @@ function start() {
     main.replaceChildren(el("h1", {}, document.title), banner, host);
     const list = new RunList(host);
     list.update(DATA.listed);
-    listen(0, (rows) => list.update(rows));
+    follow(() => "data", (rows) => list.update(rows));
     setInterval(() => { if (list.rows.some((row) => row.state === "running")) list.update(list.rows); }, 5000);
     return;
   }
@@ -31,14 +36,8 @@ function start() {
   if (DATA.is_served) {
     runs[0].isServed = true;
     if (DATA.up) main.prepend(el("a", { href: DATA.up }, "all runs"));
-    let waits = false;
-    listen(DATA.version, (data) => {
-      const isNews = data.trials.length || data.state !== runs[0].data.state || JSON.stringify(data.importances) !== JSON.stringify(runs[0].data.importances);
-      runs[0].update(data);
-      if (!isNews) { views[0].tick(); return; }
-      if (waits) return;
-      waits = true;
-      setTimeout(() => { waits = false; views[0].update(); }, 100);  // one drawing for messages that come together
+    follow(() => `data/${runs[0].data.version}`, (data) => {
+      if (data.trials) { runs[0].update(data); views[0].update(); } else { Object.assign(runs[0].data, data); views[0].tick(); }
     });
   }
 }

@@ -1,21 +1,19 @@
 // A run: its trials, and what plots need of them. Touches nothing but its data.
 class Run {
   constructor(data) {
-    this.data = data;
-    this.trials = data.trials;
-    this.byNumber = new Map(this.trials.map((trial) => [trial.number, trial]));
+    this.byNumber = new Map();
+    this.update(data);
     this.hidden = new Set(); this.filter = null; this.isBest = false;
     this.setRanges([]);
   }
+  // A trial that is as it was stays the same object, so what shows it need not be made again.
   update(data) {
-    for (const trial of data.trials) {
+    this.data = data;
+    data.trials = this.trials = data.trials.map((trial) => {
       const known = this.byNumber.get(trial.number);
-      if (known) this.trials[this.trials.indexOf(known)] = trial;
-      else this.trials.push(trial);
-      this.byNumber.set(trial.number, trial);
-    }
-    this.trials.sort((a, b) => a.number - b.number);
-    this.data = { ...data, trials: this.trials };
+      return known && JSON.stringify(known) === JSON.stringify(trial) ? known : trial;
+    });
+    this.byNumber = new Map(this.trials.map((trial) => [trial.number, trial]));
   }
   // The metric of all plots and of the order of parameters: the objective, unless another one was chosen.
   get metricNames() { return [...new Set([this.data.metric, ...this.data.metrics])].filter(Boolean); }

@@ -11,7 +11,7 @@ from minitune import ExperimentAnalysis, choice, grid_search, loguniform, report
 from minitune.commands.cli import main
 from minitune.search.estimate import Estimate
 from minitune.view.history import RunHistory
-from minitune.visualization.page import RunData
+from minitune.visualization.page import run_data
 
 TRUTH_OF = {"a": 0.0, "b": 0.4}
 
@@ -209,7 +209,7 @@ def test_views_tell_what_to_expect_when_the_run_has_ended(capsys):
             told.append(page_of())
 
     def page_of():
-        return json.loads(RunData(RunHistory(run_path())).text())["remark"]
+        return run_data(RunHistory(run_path()))["remark"]
 
     settings = {"num_samples": 20, "seed": 1, "metric": "score", "mode": "min"}
     fit(noisy, {"x": uniform(0, 1)}, callbacks=[listening(on_trial_complete=look)], **settings)

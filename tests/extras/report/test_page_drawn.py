@@ -19,7 +19,7 @@ from minitune.visualization.server import _OF_LISTED
 def opened(chromium: Browser, directory: Path, *runs: dict[str, Any], only: Any = None, width: int = 1265) -> Page:
     """The page of these runs, with all of its plots drawn."""
     path = directory / "made.html"
-    path.write_bytes(fill_page("made", json.dumps({"runs": runs, "only": only})))
+    path.write_bytes(fill_page("made", {"runs": runs, "only": only}))
     page = chromium.open(path.as_uri(), width)
     height = page.run("document.documentElement.scrollHeight")
     page.call(
@@ -299,7 +299,7 @@ def test_only_the_first_button_of_a_mouse_opens_a_trial(chromium: Browser, tmp_p
 
 def test_a_tip_stays_in_the_window(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "made.html"
-    path.write_bytes(fill_page("made", json.dumps({"runs": [run_of(CURVES)], "only": None})))
+    path.write_bytes(fill_page("made", {"runs": [run_of(CURVES)], "only": None}))
     page = chromium.open(path.as_uri(), 800, 400)
     places = {}
     for at in ("100, 100", "790, 100", "100, 390", "2, 2"):
@@ -787,58 +787,63 @@ def test_the_head_says_why_there_is_no_best_trial_and_what_to_expect_of_it(chrom
     assert errors.endswith("and 2 more kinds: filter the table by failed")
 
 
-SOURCE = (
-    "EventSource = class { constructor() { this.on = {}; window.source = this; } "
-    "addEventListener(name, heard) { this.on[name] = heard; } }"
-)
-"""A server whose messages the test writes."""
+SERVER = """
+fetch = (address) => new Promise((tell, fail) => Object.assign(window, {
+    address, fail, answer: (data, ok = true) => tell({ ok, text: async () => ok ? JSON.stringify(data) : data }),
+}));
+soon = setTimeout;
+setTimeout = (done, pause) => soon(done, pause < 1000 ? pause : 0);
+start();
+"""
+"""A server whose answers the test writes, and no pauses between them."""
+
+
+def tell(page: Page, answer: str) -> None:
+    """Answer the page, and wait for its next question."""
+    page.run(f"asked = window.answer; {answer}")
+    page.wait_for("window.answer !== asked")
 
 
 def test_a_served_page_follows_its_server(chromium: Browser, tmp_path: Path) -> None:
     trials = [{"curve": [float(n)], "params": {"x": n}} for n in range(3)]
-    run = run_of(trials, best=0, is_live=True, state="running")
+    run = run_of(trials, best=0, is_live=True, state="running", version=4)
     path = tmp_path / "served.html"
-    path.write_bytes(fill_page("made", json.dumps({"runs": [run], "is_served": True, "version": 1})))
+    path.write_bytes(fill_page("made", {"runs": [run], "is_served": True}))
     page = chromium.open(path.as_uri())
-    page.run(f"(async () => {{ {SOURCE}; await start(); }})()")
-    page.run("source.onopen(); data = {...DATA.runs[0], trials: []}")
-    assert page.run("banner.hidden")
-    assert page.run("document.title") == "(3/∞) made"
-    page.run("source.on.problem({data: JSON.stringify('the disk is full')})")
+    page.run(SERVER)
+    assert page.run("[address, document.title]") == ["data/4", "(3/∞) made"]
+    tell(page, "answer('the disk is full', false)")
     assert page.run("[banner.hidden, banner.textContent]") == [False, "the disk is full"]
     shares = {"shares": {"x": 1.0}, "note": "rough"}
-    page.run(f"source.onmessage({{data: JSON.stringify({{...data, importances: {{loss: {json.dumps(shares)}}}}})}})")
+    page.run("data = {...DATA.runs[0], version: 5}")
+    tell(page, f"answer({{...data, importances: {{loss: {json.dumps(shares)}}}}})")
     page.wait_for("[...document.querySelectorAll('[data-view=importances]')].some((root) => !root.hidden)")
+    assert page.run("[address, banner.hidden]") == ["data/5", True]
     page.run(
         "shown = ['.best-of .value', '.about details', '.progress .bar'].map((one) => document.querySelector(one))"
     )
     page.run("document.querySelector('.about details').open = true")
-    page.run("source.onmessage({data: JSON.stringify({...data, trials: [{...DATA.runs[0].trials[2], value: 5}]})})")
+    page.run("known = tables.at(-1).run.trials")
+    tell(page, "answer({...data, trials: [...data.trials.slice(0, 2), {...data.trials[2], value: 5}]})")
     page.wait_for("tables.at(-1).found.at(-1).value === 5")
+    assert page.run("tables.at(-1).run.trials.map((trial, i) => trial === known[i])") == [True, True, False]
     assert page.run("document.querySelector('.about details').open"), "what the reader has opened stays open"
     assert page.run("shown.every((one) => one.isConnected)"), "what has not changed is not made again"
-    page.run("source.onerror()")
+    tell(page, "fail()")
     assert page.run("banner.textContent").startswith("Not connected")
-    page.run("run = tables.at(-1).run; frozen = run.frozen; source.onerror()")
-    assert page.run("frozen !== null && run.frozen === frozen"), "its time stands still"
-    page.run("source.onopen(); source.onmessage({data: JSON.stringify(data)})")
-    assert page.run("[run.frozen, banner.hidden]") == [None, True], "it goes on"
 
 
-def test_time_goes_on_with_each_message(chromium: Browser, tmp_path: Path) -> None:
+def test_time_goes_on_with_each_answer(chromium: Browser, tmp_path: Path) -> None:
     trials = [{"curve": [4.0, 2.0]}, {**RUNNING, "curve": [3.0], "total_s": 40.0, "reported_s": 1e9}, RUNNING]
     facts = {"total": 9, "counts": {"finished": 1, "running": 2, "pending": 6}, "rest_s": 61.0}
     run = run_of(trials, best=0, is_live=True, state="running", **facts)
     path = tmp_path / "served.html"
-    path.write_bytes(fill_page("made", json.dumps({"runs": [run], "is_served": True, "version": 1})))
+    path.write_bytes(fill_page("made", {"runs": [run], "is_served": True}))
     page = chromium.open(path.as_uri(), 1265, 4000)
-    page.run(f"{SOURCE}; start()")
+    page.run(SERVER)
     told = "[document.title, document.querySelector('.time').textContent]"
     assert page.run(told) == ["(1/9) made", "1 min 40 s · about 1 min 1 s to go"]
-    page.run(
-        "data = {...DATA.runs[0], trials: [], worked_s: 120, rest_s: 41}; "
-        "source.onmessage({data: JSON.stringify(data)})"
-    )
+    tell(page, "answer({worked_s: 120, rest_s: 41})")
     assert page.run(told)[1] == "2 min 0 s · about 41 s to go"
     rows = {row[0]: row for row in page.run(ROWS)}
     heads = page.run(HEADS)
@@ -883,7 +888,7 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
         listed("d d", "finished", "run/d%20d/", trials=1, ended=1, total=1, worked_s=7322, best=0.123456, **facts),
     ]
     path = tmp_path / "list.html"
-    path.write_bytes(fill_page("runs", json.dumps({"listed": rows})))
+    path.write_bytes(fill_page("runs", {"listed": rows}))
     page = chromium.open(path.as_uri())
     page.wait_for("document.querySelector('.list td') !== null")
     lines = (
@@ -927,4 +932,4 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     assert page.run("document.querySelector('.tools a').getAttribute('href')") == "compare/c/d%20d/"
     page.click(".list [type=checkbox]")
     assert page.run("document.querySelector('.tools a').hidden")
-    assert page.errors == [] or all("events" in one for one in page.errors)
+    assert page.errors == [] or all("data" in one for one in page.errors)

@@ -210,7 +210,7 @@ def large(grid: ResultGrid, directory: Path, trials: int, reports: int) -> Path:
         made.append({**trial, "n": number, "curve": curve, "steps": None, "value": curve[-1], "ended": ended})
     run["trials"] = made
     path = directory / "large.html"
-    path.write_bytes(fill_page("large", json.dumps(data)))
+    path.write_bytes(fill_page("large", data))
     return path
 
 
