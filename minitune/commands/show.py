@@ -28,6 +28,7 @@ from minitune.commands.selecting import (
 )
 from minitune.commands.telling import Verbatim, add_json, print_json, tell
 from minitune.experiment.goal import SCOPES, Goal, why_no_best
+from minitune.experiment.states import FAILED
 from minitune.experiment.trial import Trial
 from minitune.record.decisions import Decisions
 from minitune.record.layout import LAST
@@ -171,8 +172,7 @@ def _run_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "last updated": facts["last_updated"],
         "rest": rest,
         "trials": ", ".join(counts) or "none yet",
-        "best": best and _best_text(best),
-        "best finished": best and best["best_finished"] and _best_text(best["best_finished"]),
+        "best": best and f"trial {_titled(best)}: {best['text']}{' (failed)' if best['status'] == FAILED else ''}",
         "expected": best and best["expected"] and best["expected"]["text"],
         "front": front,
         "what matters": [f"{each['share']:4.0%} {each['parameter']}" for each in facts["importances"] if each["share"]],
@@ -180,11 +180,6 @@ def _run_texts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "errors": errors,
         "to go on": [Verbatim(f"{command}  ({what})") for what, command in facts["commands"].items()],
     }
-
-
-def _best_text(best: Mapping[str, Any]) -> str:
-    failed = " (failed)" if best.get("best_finished") else ""
-    return f"trial {_titled(best)}: {best['text']}{failed}"
 
 
 def _titled(facts: Mapping[str, Any]) -> str:

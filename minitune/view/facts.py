@@ -157,19 +157,10 @@ def best_facts(run: Story, state: Standing, goal: Goal, scope: str | None = None
             {**identity_of_trial(each.trial), "mean": each.mean, "values": each.values}
             for each in confirmations(run.trials, metric, mode, scope)
         ],
-        "best_finished": _best_finished(run, trial, metric, mode, scope),
         "expected": None if state.name == RUNNING_RUN else _expected(run.trials, best, mode, scope),
         "best_checkpoint": kept and _checkpoint_facts(trial, kept, metric),
         "last_checkpoint": _checkpoint_facts(trial, trial.checkpoints[-1], metric) if trial.checkpoints else None,
     }
-
-
-def _best_finished(run: Story, best: Trial, metric: str, mode: str, scope: str | None) -> dict[str, Any] | None:
-    """The best trial that has not failed, if the best one has; else None."""
-    if best.status != ERROR:
-        return None
-    other = best_of([trial for trial in run.trials if trial.status != ERROR], metric, mode, scope)
-    return None if other is None else {**identity_of_trial(other.trial), "value": other.value, "text": str(other)}
 
 
 def _expected(trials: Sequence[Trial], best: Best, mode: str, scope: str | None) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
 """Runs as rows: those below a directory, or some side by side.
 
-A list of runs is read again and again by a page. So each run is read on from where it was read last time, and one that
-has ended is not read again.
+A list of runs is read again and again by a page. So a run that has ended is not read again before it changes.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from minitune.base import clock
 from minitune.base.text import date, duration
 from minitune.error import TuneError
 from minitune.experiment.goal import Goal
-from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.reading import RunFollower, read_overview
-from minitune.record.standing import RUNNING_RUN, Standing, read_on, settle
+from minitune.record.layout import find_runs
+from minitune.record.reading import journal_version
+from minitune.record.standing import RUNNING_RUN, Standing, read_standing
 from minitune.record.story import Story
 from minitune.result import CONFIG, flat_row
 from minitune.view.best import best_of
@@ -24,17 +23,13 @@ from minitune.view.colors import DAMAGED
 from minitune.view.facts import counts_by_key
 from minitune.view.rows import WHOLE, Field, Row, fact_field
 
-_BEST_BYTES = 50_000_000
-"""The best value of runs in a directory is told if their journal is not larger, which takes a second to read."""
-
 
 class RunList:
     """The runs below a directory. Its methods block while runs are read."""
 
     def __init__(self, directory: str):
         self._directory = directory
-        self._known: dict[str, tuple[tuple[int, int], Row]] = {}  # by path: the journal's state, and the row
-        self._followers: dict[str, RunFollower] = {}  # by path, of the runs that go on
+        self._known: dict[str, tuple[object, Row]] = {}  # by path: the journal's version, and the row
 
     def paths(self) -> dict[str, str]:
         """The runs' directories by name."""
@@ -47,29 +42,13 @@ class RunList:
 
     def _row(self, name: str, path: str) -> Row:
         try:
-            found = os.stat(RunDirectory(path).journal)
-            key = found.st_size, found.st_mtime_ns
-            if path in self._known and self._known[path][0] == key and self._known[path][1]["state"] != RUNNING_RUN:
-                return self._known[path][1]
-            row = run_row(name, *self._read(path, found.st_size))
+            version = journal_version(path)
+            known = self._known.get(path)
+            if known is None or known[0] != version or known[1]["state"] == RUNNING_RUN:
+                known = self._known[path] = version, run_row(name, *read_standing(path))
+            return known[1]
         except (TuneError, OSError, ValueError) as error:
-            self._followers.pop(path, None)
             return {"name": name, "state": DAMAGED, "why": str(error), "path": path}
-        self._known[path] = key, row
-        return row
-
-    def _read(self, path: str, size_bytes: int) -> tuple[Story, Standing]:
-        """A run and its state; without the results of trials if its journal is very large."""
-        if size_bytes > _BEST_BYTES:
-            overview = read_overview(path)
-            if overview.damage is not None:
-                raise overview.damage
-            return overview, settle(overview)
-        follower = self._followers.setdefault(path, RunFollower(path))
-        _, state = read_on(follower)
-        if state.name != RUNNING_RUN:
-            self._followers.pop(path, None)
-        return follower.run, state
 
 
 def run_row(name: str, run: Story, state: Standing, goal: Goal | None = None) -> Row:
@@ -106,7 +85,8 @@ def _progress(row: Mapping[str, Any]) -> str | None:
     return f"{row['ended']} of {row['total_trials']}" if "ended" in row else None
 
 
-def _goal(row: Mapping[str, Any]) -> str | None:
+def goal_of_row(row: Mapping[str, Any]) -> str | None:
+    """What the run optimises, as text."""
     return str(Goal.of(row.get("metric"), row.get("mode"))) or None
 
 
@@ -123,7 +103,7 @@ RUN_FIELDS = (
     fact_field("state", 1),
     Field("ended", "progress", 2, _progress),
     Field("failed", "failed", 3, lambda row: row.get("failed") or None),
-    Field("metric", "metric", 5, _goal),
+    Field("metric", "metric", 5, goal_of_row),
     fact_field("best", 4),
     Field("worked_s", "duration", 6, _took),
     Field("begun_s", "age", 7, _age),

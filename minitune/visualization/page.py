@@ -205,7 +205,6 @@ def _of_run(history: RunHistory) -> dict[str, Any]:
         "best": best and best["trial"],
         "best_config": best and _plain(best["config"]),
         "errors": [{**each, "rerun": f"{each['rerun']} --pdb"} for each in facts["errors"]],
-        "best_finished": best and best["best_finished"],
         "order": [trial.number for trial in ranked(story.trials, goal)],
         "confirmed": best and best["mean"],
         "remark": best and (best["confirmed_text"] or (expected and f"Expected: {expected['text']}")),

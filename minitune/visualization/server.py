@@ -28,18 +28,13 @@ from minitune.view.colors import DAMAGED
 from minitune.view.facts import KEYS
 from minitune.view.history import RunHistory
 from minitune.view.pace import times_of
-from minitune.view.runs import RunList
+from minitune.view.runs import RunList, goal_of_row
 from minitune.visualization.page import fill_page, page_data, read_histories, report_page, run_data, trial_details
 
 logger = logging.getLogger("minitune")
 
 _WAIT_S = 60.0
 """The time in which the next bytes of a request must come, and those of an answer be taken."""
-_OF_LISTED = (
-    *("name", "state", "href", "begun_s", "opened_s", "earlier_s", "worked_s", "trials", "total", "ended", "failed"),
-    *("counts", "metric", "mode", "best"),
-)
-"""What the page knows of a run in the list."""
 _HOSTS = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -83,40 +78,14 @@ class LiveRun:
         return None
 
 
-class LiveList:
-    """The runs below a directory as a page. Its methods may be called from any thread; they block while runs are
-    read.
-    """
-
-    def __init__(self, directory: str):
-        self._directory = directory
-        self._runs = RunList(directory)
-        self._lock = threading.Lock()
-
-    def paths(self) -> dict[str, str]:
-        """The runs' directories by name."""
-        return self._runs.paths()
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each run, the newest first. A damaged one has a name and a state only."""
-        with self._lock:
-            return list(map(self._shown, self._runs.rows()))
-
-    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        shown = {name: row.get(name) for name in _OF_LISTED}
-        if row["state"] != DAMAGED:
-            # A name is bytes that may be no UTF-8. `answer` decodes it.
-            shown["href"] = f"run/{quote(os.fsencode(row['name']), safe='')}/"
-            shown["counts"] = {word: row[key] for word, key in KEYS.items() if row[key]}
-            for name in ("metric", "mode"):
-                if isinstance(row[name], list):  # several objectives have no best trial
-                    shown[name] = ", ".join(row[name])
-        return shown
-
-    def page(self) -> bytes:
-        """The page that lists the runs."""
-        data = page_data(listed=self.rows())
-        return fill_page(f"minitune: runs in {self._directory}", data, is_live=True)
+def listed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a `RunList` as the page shows it."""
+    if row["state"] == DAMAGED:
+        return {**row, "href": None}
+    # A name is bytes that may be no UTF-8. `answer` decodes it.
+    href = f"run/{quote(os.fsencode(row['name']), safe='')}/"
+    counts = {word: row[key] for word, key in KEYS.items() if row[key]}
+    return {**row, "href": href, "counts": counts, "metric": goal_of_row(row)}
 
 
 class _Server(ThreadingHTTPServer):
@@ -137,7 +106,8 @@ class PageServer:
     """
 
     def __init__(self, path: str, *, is_list: bool = False, port: int = 0):
-        self._list = LiveList(path) if is_list else None
+        self._path = path
+        self._list = RunList(path) if is_list else None
         self._runs: dict[str, LiveRun] = {}
         self._lock = threading.Lock()
         if not is_list:
@@ -168,6 +138,10 @@ class PageServer:
                     self._runs[name] = LiveRun(path)
             return self._runs.get(name)
 
+    def _rows(self, runs: RunList) -> list[dict[str, Any]]:
+        with self._lock:
+            return list(map(listed, runs.rows()))
+
     def _compare(self, names: Sequence[str]) -> bytes | None:
         """The report of these runs side by side as they are now; None if one does not exist. Blocks."""
         assert self._list is not None
@@ -186,9 +160,10 @@ class PageServer:
         name = ""
         if self._list is not None:
             if path == [""]:
-                return self._list.page()
+                data = page_data(listed=self._rows(self._list))
+                return fill_page(f"minitune: runs in {self._path}", data, is_live=True)
             if path == ["data"]:
-                return self._list.rows()
+                return self._rows(self._list)
             if len(path) == 4 and path[0] == "compare" and path[3] == "":
                 return self._compare([os.fsdecode(unquote_to_bytes(part)) for part in path[1:3]])
             if len(path) < 3 or path[0] != "run":

@@ -500,14 +500,14 @@ def test_all_views_show_the_parameters_of_the_last_report(steps, minitune, tmp_p
 def test_a_run_that_cannot_be_read_hides_no_other(minitune, tmp_path, monkeypatch):
     fit_three(tmp_path)
     fit_three(tmp_path, name="other")
-    real = runs.RunFollower
+    real = runs.read_standing
 
     def read(path):
         if path.endswith("/run"):
             raise PermissionError(13, "Permission denied", path)
         return real(path)
 
-    monkeypatch.setattr(runs, "RunFollower", read)
+    monkeypatch.setattr(runs, "read_standing", read)
     found = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert [(row["name"], row["state"]) for row in found] == [("other", "finished"), ("run", "damaged")]
     assert minitune("ls", tmp_path)[1].endswith(f"run is damaged: [Errno 13] Permission denied: '{tmp_path}/run'\n")

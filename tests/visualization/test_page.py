@@ -37,8 +37,8 @@ from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.decision import PAUSE, Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.view.history import RunHistory
+from minitune.view.runs import RunList
 from minitune.visualization.page import run_data
-from minitune.visualization.server import LiveList
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 HOSTILE = "</script><script>document.title='owned'</script><b>/*DATA*/<!--TITLE-->\ud800"
@@ -286,8 +286,8 @@ def test_the_page_says_what_the_repeats_of_the_best_trial_gave(capsys):
     first = grid._run.trials[0].trial_id
     assert [trial["repeats"] for trial in found["trials"]][:4] == [None, None, None, first]
 
-    (listed,) = LiveList(os.path.dirname(grid.experiment_path)).rows()
-    assert (listed["best"], found["compared"]["best"]) == (7, "7"), "not the lucky value"
+    (row,) = RunList(os.path.dirname(grid.experiment_path)).rows()
+    assert (row["best"], found["compared"]["best"]) == (7, "7"), "not the lucky value"
     assert cli.main(["ls", grid.experiment_path, grid.experiment_path]) == 0
     assert [row["best"] for row in table_in(capsys.readouterr().out)] == ["7", "7"]
 

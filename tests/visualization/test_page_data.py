@@ -10,8 +10,9 @@ from kit import fit, raiser, run_path
 
 from minitune import grid_search, report
 from minitune.view.history import RunHistory
+from minitune.view.runs import RunList
 from minitune.visualization.page import describe_importances, page_data, page_script, run_data, trial_details
-from minitune.visualization.server import LiveList
+from minitune.visualization.server import listed
 
 SCRIPT = page_script()
 
@@ -38,10 +39,11 @@ def test_the_script_reads_the_fields_of_the_data(variable, others):
         "trial": data["trials"][0],
         "details": trial_details(history, history.trials[0]),
         "importances": describe_importances(history)["loss"],
-        "row": LiveList(str(run_path().parent)).rows()[0],
+        "row": listed(RunList(str(run_path().parent)).rows()[0]),
     }
     read = set(re.findall(rf"\b{variable}\.(\w+)", SCRIPT))
-    assert read == found[variable].keys() | others
+    known = found[variable].keys() | others
+    assert read == known or (variable == "row" and read < known), "a row has also what ls shows"
 
 
 def test_a_best_trial_that_has_failed_and_a_value_that_is_no_number_are_said():
@@ -52,5 +54,5 @@ def test_a_best_trial_that_has_failed_and_a_value_that_is_no_number_are_said():
 
     fit(train, {"loss": grid_search([1.0, 0.0, math.nan])}, metric="loss", mode="min", give_up_after=0)
     data = run_data(RunHistory(run_path()))
-    assert (data["best"], data["best_finished"]["trial"], data["order"]) == (1, 0, [1, 0])
+    assert (data["best"], data["order"]) == (1, [1, 0])
     assert [trial["odd"] for trial in data["trials"]] == [None, None, "nan"]

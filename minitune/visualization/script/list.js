@@ -12,10 +12,10 @@ class RunList {
   }
   // Words are sought in the texts, since numbers are shown otherwise than they are kept.
   static columns = Object.entries({
-    run: (row) => row.name, state: (row) => row.state, progress: (row) => row.trials === null ? null : row.ended / (row.total || row.trials || 1),
+    run: (row) => row.name, state: (row) => row.state, progress: (row) => row.trials == null ? null : row.ended / (row.total || row.trials || 1),
     failed: (row) => row.failed, metric: (row) => row.metric, best: (row) => row.best, duration: (row) => RunList.duration(row), age: (row) => row.begun_s ? Date.now() / 1000 - row.begun_s : null,
   }).map(([name, get]) => ({ name, get, isUntold: !["run", "state", "metric"].includes(name) }));
-  static duration(row) { return row.trials === null ? null : row.state === "running" ? row.earlier_s + Math.max(0, Date.now() / 1000 - row.opened_s) : row.worked_s; }
+  static duration(row) { return row.trials == null ? null : row.state === "running" ? row.earlier_s + Math.max(0, Date.now() / 1000 - row.opened_s) : row.worked_s; }
   update(rows) {
     this.rows = rows;
     this.paint();
@@ -41,11 +41,11 @@ class RunList {
     } }) : null;
     if (tick) tick.dataset.key = `tick ${row.name}`;
     const isBad = row.state === "damaged" || row.state === "killed" || row.state === "failed", total = row.total || row.trials;
-    const progress = row.trials === null ? el("td") : el("td", {}, `${row.ended} of ${total}`, progressBar(row.counts, `${row.ended} of ${total} trials have ended`));
+    const progress = row.trials == null ? el("td") : el("td", {}, `${row.ended} of ${total}`, progressBar(row.counts, `${row.ended} of ${total} trials have ended`));
     const duration = RunList.duration(row);
     return el("tr", {}, el("td", {}, tick), el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
       el("td", {}, el("span", { className: row.state === "running" ? "running" : isBad ? "failed" : "" }, row.state)), progress,
-      el("td", { className: row.failed ? "failed" : "" }, String(row.failed || "")), el("td", {}, row.metric ? `${row.metric} (${row.mode})` : ""),
+      el("td", { className: row.failed ? "failed" : "" }, String(row.failed || "")), el("td", {}, row.metric || ""),
       el("td", {}, isNumber(row.best) ? number(row.best) : ""), el("td", {}, duration === null ? "" : clockText(duration)),
       el("td", { title: date(row.begun_s) }, row.begun_s ? clockText(Math.max(0, Date.now() / 1000 - row.begun_s)) : ""));
   }

@@ -100,7 +100,7 @@ class RunView {
   describeBest(best) {
     const run = this.run, data = run.data;
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, data.best_finished, data.remark, data.confirmed]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, data.remark, data.confirmed]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.is_live ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p.quiet", {}, why)];
@@ -117,7 +117,6 @@ class RunView {
       return [el("div.name", {}, `Best ${cut(data.metric, 48)}`, el("span.quiet", {}, ` (${aim})`)),
         el("div.value", { title: String(aimed) }, number(aimed, 4)),
         el("p.gain", {}, trialButton(run, best), el("span", { className: kindOf(best) === "failed" ? "failed" : "" }, ` ${best.ended}`)),
-        data.best_finished ? el("p.gain", {}, "The best that has not failed: ", trialButton(run, run.byNumber.get(data.best_finished.trial)), ` ${data.best_finished.text}`) : null,
         data.remark ? el("p.note", {}, `${data.remark}.`) : null,
         configTable(best.params), data.best_config ? copyOf(data.best_config) : null];
     });

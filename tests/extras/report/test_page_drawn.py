@@ -13,7 +13,6 @@ from browser import Browser, Page
 from made_run import LOG, RUNNING, run_of
 
 from minitune.visualization.page import fill_page
-from minitune.visualization.server import _OF_LISTED
 
 
 def opened(chromium: Browser, directory: Path, *runs: dict[str, Any], only: Any = None, width: int = 1265) -> Page:
@@ -873,11 +872,11 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
 
 def listed(name: str, state: str, href: str | None = None, **facts: Any) -> dict[str, Any]:
     """A run in the list, with what is unknown of a damaged one."""
-    return {**dict.fromkeys(_OF_LISTED), "counts": {}, "name": name, "state": state, "href": href, **facts}
+    return {"counts": {}, "name": name, "state": state, "href": href, **facts}
 
 
 def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
-    facts: Any = {"begun_s": 1e9, "opened_s": 1e11, "earlier_s": 0, "metric": "loss", "mode": "min"}
+    facts: Any = {"begun_s": 1e9, "opened_s": 1e11, "earlier_s": 0, "metric": "loss (min)"}
     counts = {"stopped": 1, "running": 2, "pending": 6}
     rows = [
         listed("a", "running", "run/a/", trials=3, ended=1, total=9, counts=counts, **{**facts, "earlier_s": 65}),
