@@ -156,14 +156,11 @@ def dumps_by_value(value: Any) -> bytes:
 
 
 # -- pickles of limited size -------------------------------------------------------------------------------------------
-def dumps_small(value: Any, what: str, limit_bytes: int, *, for_later: bool = False) -> bytes | None:
-    """Pickle `value` like `dumps` or `dumps_for_later` if the pickle is small. Otherwise stop early and return None."""
+def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
+    """Pickle `value` like `dumps` if the pickle is small. Otherwise stop early and return None."""
     sink = _Limited(limit_bytes)
     try:
-        if for_later:
-            dump_for_later(value, sink, what, sink.take)
-        else:
-            dump(value, sink, what, sink.take)
+        dump(value, sink, what, sink.take)
     except _TooLarge:
         return None
     return b"".join(sink.parts)
@@ -222,7 +219,13 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
     `config["colour"] is Colour.RED` must hold after a resume.
     """
     buffer = io.BytesIO()
-    dump_for_later(value, buffer, what, refer=refer)
+    kind = _later_pickler()
+    if refer is not None:  # C code calls the method of the class; without the method, pickling is faster
+        kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
+    try:
+        kind(buffer, protocol=PROTOCOL).dump(value)
+    except Exception as error:
+        raise unpicklable_error(value, what, error) from error
     return buffer.getvalue()
 
 
@@ -234,25 +237,6 @@ def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
             return resolve(reference)
 
     return Unpickler(io.BytesIO(data)).load()
-
-
-def dump_for_later(
-    value: Any,
-    file: Any,
-    what: str,
-    buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
-    refer: Callable[[Any], Any] | None = None,
-) -> None:
-    """Pickle `value` to a file, like `dumps_for_later`. Blocks while it writes. See `dump`."""
-    try:
-        kind = _later_pickler()
-        if refer is not None:  # C code calls the method of the class; without the method, pickling is faster
-            kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
-        kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
-    except OSError:
-        raise
-    except Exception as error:
-        raise unpicklable_error(value, what, error) from error
 
 
 @functools.cache

@@ -2,9 +2,9 @@
 
 * `Ref` stands for a value in a file: of `with_parameters`, or of `put` (`ObjectRef`);
 * `Held` for an object of this process or of Ray's object store;
-* `Stored` for a value that is too large for a journal, in a file of the run's `objects/`, named by its sha256.
+* `Stored` for a pickle that is too large for a journal, in a file of the run's `objects/`, named by its sha256.
 
-A file has this form. Each buffer begins at a multiple of 64 bytes::
+A file of a `Ref` has this form. Each buffer begins at a multiple of 64 bytes::
 
     the pickle | buffer | buffer | ... | sizes of the buffers | size of the pickle, number of buffers, magic
 
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.forks import only_here
-from minitune.base.pickling import dump, dump_for_later, load
+from minitune.base.pickling import dump, load
 from minitune.base.preload import Import, import_ahead
 from minitune.error import ObjectLostError
 
@@ -50,8 +50,6 @@ _OWN_BUFFER_BYTES = 64 * 1024
 _CHUNK_BYTES = 1 << 20
 # If all buffers together are smaller than this, they are read, because a mapping needs a descriptor.
 _MAP_BYTES = 1 << 20
-Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
-"""Pickles a value into a file; see `pickling.dump`."""
 # By path: the values that callers in this process share, and whether each has mapped buffers.
 _loaded: dict[str, tuple[Any, bool]] = {}
 # Lets one thread load at a time, so that two threads get the same object for the same value.
@@ -212,32 +210,16 @@ def _note(path: str) -> None:
 
 
 # -- values in files ---------------------------------------------------------------------------------------------------
-class _Sink:
-    """Writes to a file, and to a digest if there is one, and counts the bytes."""
-
-    def __init__(self, file: BinaryIO, digest: Any = None):
-        self.size_bytes = 0
-        self._file = file
-        self._digest = digest
-
-    def write(self, data: Any) -> int:
-        if self._digest is not None:
-            self._digest.update(data)
-        self._file.write(data)
-        self.size_bytes += len(data)
-        return len(data)
-
-
-def _write_value(sink: _Sink, value: Any, what: str, dump: Dump) -> None:
+def _write_value(file: BinaryIO, value: Any, what: str) -> None:
     """Write the content of a value's file. Blocks."""
     buffers: list[memoryview] = []
-    dump(value, sink, what, lambda buffer: _stays_in_pickle(buffer, buffers))
-    pickle_bytes = sink.size_bytes
+    dump(value, file, what, lambda buffer: _stays_in_pickle(buffer, buffers))
+    pickle_bytes = file.tell()
     for buffer in buffers:
-        sink.write(bytes(-sink.size_bytes % _ALIGNMENT_BYTES))
-        sink.write(buffer)
-    sink.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
-    sink.write(_FOOTER.pack(pickle_bytes, len(buffers), _MAGIC))
+        file.write(bytes(-file.tell() % _ALIGNMENT_BYTES))
+        file.write(buffer)
+    file.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
+    file.write(_FOOTER.pack(pickle_bytes, len(buffers), _MAGIC))
 
 
 def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
@@ -298,7 +280,7 @@ def _content(file: BinaryIO, begin: int, end: int) -> mmap.mmap | bytearray:
 def store(value: Any, path: str, what: str) -> None:
     """Store a value in a file of this user alone. The directory must exist. Blocks while it writes."""
     with files.new_file(path, files.BLOB_MODE) as file:
-        _write_value(_Sink(file), value, what, dump)
+        _write_value(file, value, what)
 
 
 class ValueDirectory:
@@ -327,7 +309,7 @@ class ValueDirectory:
 class ObjectStore:
     """The values of a run that are too large for its journal, in files named by the checksum of their content.
 
-    Equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file.
+    Equal values are stored once, and a damaged file is noticed.
 
     The background sync of the journal first syncs the files that its records name, which may take a second. After a
     power cut before that, the journal may name a file that is not whole: a load finds that, and `journal.repair` gives
@@ -350,20 +332,14 @@ class ObjectStore:
             _stores[directory] = found
         return found
 
-    def put(self, value: Any, text: str) -> Stored:
-        """Store a value for a later process, and return what stands for it. Blocks. `text` is shown in its place."""
-        files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
-        temporary = os.path.join(self.directory, files.temporary_name())
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
-        try:
-            digest = _sha256()
-            with open(descriptor, "wb") as file:
-                sink = _Sink(file, digest)
-                _write_value(sink, value, text, dump_for_later)
-            stored = Stored(digest.hexdigest(), text, sink.size_bytes)
-            self._keep(temporary, stored)
-        finally:
-            files.remove_file(temporary)
+    def put(self, data: bytes, text: str) -> Stored:
+        """Store a pickle for a later process, and return what stands for it. Blocks. `text` is shown in its place."""
+        stored = Stored(_sha256(data).hexdigest(), text, len(data))
+        if not self._has(stored):
+            files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
+            path = self.path_of(stored.name)
+            files.atomic_write(path, data, files.BLOB_MODE)
+            self._written(stored.name, path)
         return stored
 
     def take_in(self, path: str) -> Stored | None:
@@ -381,7 +357,10 @@ class ObjectStore:
             try:
                 files.link_or_copy(path, temporary)
                 stored = Stored(_digest_of(temporary), "", os.path.getsize(temporary))
-                self._keep(temporary, stored)
+                if not self._has(stored):
+                    target = self.path_of(stored.name)
+                    os.replace(temporary, target)
+                    self._written(stored.name, target)
             except FileNotFoundError:
                 return None
             finally:
@@ -389,13 +368,9 @@ class ObjectStore:
             self._taken_in[path] = stored
         return self._taken_in[path]
 
-    def _keep(self, temporary: str, stored: Stored) -> None:
-        """Give a whole file its name, unless there is such a file."""
-        if not self._has(stored):
-            path = self.path_of(stored.name)
-            os.replace(temporary, path)
-            self._unsynced.append(path)  # only now, because another thread may sync at any time
-            self._whole.add(stored.name)
+    def _written(self, name: str, path: str) -> None:
+        self._unsynced.append(path)  # only now, because another thread may sync at any time
+        self._whole.add(name)
 
     def _has(self, stored: Stored) -> bool:
         """Whether the file of a value is there and whole."""
@@ -409,8 +384,7 @@ class ObjectStore:
                 return False
         except OSError:
             return False
-        self._whole.add(stored.name)
-        self._unsynced.append(path)  # the earlier driver may have been killed before its sync
+        self._written(stored.name, path)  # the earlier driver may have been killed before its sync
         return True
 
     def sync(self) -> None:
@@ -434,8 +408,7 @@ class ObjectStore:
         """
         if stored.name in self._loaded:
             return self._loaded[stored.name]
-        self.check(stored.name)
-        value = read_value(self.path_of(stored.name))[0]
+        value = pickle.loads(self.content(stored))
         if is_shared:
             self._loaded[stored.name] = value
         return value
@@ -451,7 +424,8 @@ class ObjectStore:
             raise ObjectLostError(f"{path} is damaged: its content has another checksum than its name says")
 
     def content(self, stored: Stored) -> bytes:
-        """The file of a stored value. Blocks while it reads."""
+        """The pickle of a stored value. Blocks while it reads. ObjectLostError: see `load`."""
+        self.check(stored.name)
         return files.read_bytes(self.path_of(stored.name))
 
     def path_of(self, name: str) -> str:
@@ -480,7 +454,7 @@ def _digest_of(path: str) -> str:
     return str(digest.hexdigest())
 
 
-def _sha256() -> Any:
+def _sha256(data: bytes = b"") -> Any:
     import hashlib
 
-    return hashlib.sha256()
+    return hashlib.sha256(data)

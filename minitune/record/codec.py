@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.json_text import JSON_TYPES, json_chunks, json_decoder, keeps_types
-from minitune.base.pickling import dumps_small
+from minitune.base.pickling import dumps_for_later
 from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, check_object_name, holds_code
 from minitune.base.text import PRINTED_BITS, ShortRepr, warn_once
 from minitune.error import TuneError
@@ -230,16 +230,16 @@ class _Tagger:
             return _tag("unrecorded", value.reason, text=text)
         what = f"the value {text} of a record"
         try:
-            data = dumps_small(value, what, INLINE_LIMIT_BYTES, for_later=True)
-            if data is not None:
-                return _pickle_tag(Pickled(text, data))
-            return _pickle_tag(self._objects.put(value, text))
+            data = dumps_for_later(value, what)
         except TypeError as error:
             warn_once(
                 f"{text} is recorded as text only, so a resume cannot restore it: {error}",
                 about=f"an unrecorded {type(value).__qualname__}",  # every report may have such an object
             )
             return _tag("unrecorded", str(error), text=text)
+        if len(data) <= INLINE_LIMIT_BYTES:
+            return _pickle_tag(Pickled(text, data))
+        return _pickle_tag(self._objects.put(data, text))
 
 
 def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:

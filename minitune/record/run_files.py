@@ -138,7 +138,8 @@ _Large = Stored | tuple[Stored, int] | ObjectRef
 
 def _put(value: Any, objects: ObjectStore) -> _Large:
     if not isinstance(value, ObjectRef):
-        return objects.put(value, object_text(value))
+        text = object_text(value)
+        return objects.put(dumps_for_later(value, text), text)
     stored = objects.take_in(value.path)
     return value if stored is None else (stored, value.number)
 
