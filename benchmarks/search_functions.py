@@ -446,9 +446,8 @@ def on_digits(seeds: int, budget: int) -> dict[str, list[float]]:
         "random": (lambda: None, lambda: None),
         "TPE": (TPESearch, lambda: None),
         "random + ASHA": (lambda: None, make_asha),
+        "TPE + ASHA": (TPESearch, make_asha),
     }
-    for policy in ("last", "rung"):
-        settings[f"TPE + ASHA, {policy!r}"] = (partial(TPESearch, early_stop=policy), make_asha)
     return {
         name: [digits_run(curves, make_search(), make_scheduler(), budget, seed) for seed in range(seeds)]
         for name, (make_search, make_scheduler) in settings.items()

@@ -13,7 +13,7 @@ from minitune.base.text import warn_once
 from minitune.search.evolution import Evolution
 from minitune.search.groups import Group
 from minitune.search.model import Model
-from minitune.search.parzen import Kernels, Point
+from minitune.search.parzen import Point
 from minitune.search.ranking import Observation, Ranking
 from minitune.search.searcher import Metric, Repeated
 from minitune.search.tpe import TPESearch
@@ -132,7 +132,7 @@ class AutoSearch(TPESearch):
             if process is not None:
                 points = self._improve(model, group, process)
         elif can_evolve and len(ranking) >= self.n_initial_points:
-            points = [self._evolve(group.kernels, ranking, rng)]
+            points = [self._evolve(group, ranking, rng)]
         again = self._best_to_repeat(ranking, model.left)
         if again is not None:
             config, values = model.draw_prior(rng, again.values)
@@ -162,7 +162,7 @@ class AutoSearch(TPESearch):
                 self._process(model, group, ranking, rng)
 
     def _group(self, model: Model) -> Group | None:
-        can_compare = self._policy == "last" and isinstance(self._mode, str)
+        can_compare = not self._by_rung and isinstance(self._mode, str)
         group = model.whole
         if group is None or not group.is_free or not can_compare:
             return None
@@ -175,7 +175,7 @@ class AutoSearch(TPESearch):
         """The process, which has learned from the trials so far; None if there are too few, or all have failed."""
         if 2 * len(ranking) < self.n_initial_points:
             return None
-        points = group.kernels.points
+        points = group.points
         better = ranking.best(points, 0.5, _MOST_POINTS // 2)
         if not better:
             return None
@@ -223,13 +223,13 @@ class AutoSearch(TPESearch):
             yield process.suggest(self._region.size)
         yield process.suggest()
 
-    def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
+    def _evolve(self, group: Group, ranking: Ranking, rng: random.Random) -> Point:
         if self._evolution is None:
-            self._evolution = Evolution(kernels.kernel_space)
+            self._evolution = Evolution(group.kernel_space)
             self._heard = 0
         for each in islice(self._ended, self._heard, None):
-            if each.number in kernels.points:
-                self._evolution.tell(kernels.points[each.number], ranking.value(each.number))
+            if each.number in group.points:
+                self._evolution.tell(group.points[each.number], ranking.value(each.number))
         self._heard = len(self._ended)
         return self._evolution.draw(rng)
 

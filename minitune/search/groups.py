@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from minitune.search.parzen import Kernels, KernelSpace, Point
+from minitune.search.parzen import KernelSpace, Point
 from minitune.search.ranking import Observation
 from minitune.space.domains import Categorical
 from minitune.space.parameters import Axis, Parameter
@@ -61,7 +61,7 @@ class Group:
             list(self._sizes.values()),
             [needs[name] for name in (*self._axes, *self._sizes)],
         )
-        self.kernels = Kernels(self.kernel_space)
+        self.points: dict[int, Point] = {}  # of the observations that have this group, by number, in order of time
         self.is_free = bool(self._axes or self._sizes)
         self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
 
@@ -86,7 +86,7 @@ class Group:
         if len(known) < len(existing):
             drawn = self.draw_prior(random.Random(observation.number))
             values = {**{name: drawn[name] for name in existing}, **{name: values[name] for name in known}}
-        self.kernels.add(observation.number, self.encode(values))
+        self.points[observation.number] = self.encode(values)
 
     def _exists(self, name: str, values: Mapping[str, Any]) -> bool:
         parent = self._parents[name]
@@ -100,7 +100,7 @@ class Group:
         """The values that an observation has for all of these parameters; None if it lacks some."""
         if not self.is_free:
             return self.single
-        point = self.kernels.points.get(observation.number)
+        point = self.points.get(observation.number)
         if point is None or not all(name in observation.values for name in (*self._axes, *self._sizes)):
             return None
         return self.decode(point)

@@ -15,13 +15,19 @@ from itertools import product
 from typing import Any
 
 from minitune.search.groups import Group, Parent
-from minitune.search.parzen import BadSide, GoodSide, Point, best_candidate, draw_by_ratio
+from minitune.search.parzen import Mixture, Point, bad_side, best_candidate, draw_by_ratio, good_side
 from minitune.search.ranking import Observation, Ranking
 from minitune.space.domains import Categorical
 from minitune.space.parameters import Axis, Parameter, draw, first_equals, parameters
 
+_GOOD = 0.2
 _MOST_GOOD = 25
-"""The maximum number of kernels of the good side, as in HyperOpt and Optuna. Not measured: more widen the search."""
+"""The share of the observations that counts as good, and the maximum number, as in HyperOpt and Optuna. Not measured:
+more widen the search.
+"""
+
+_CANDIDATES = 24
+"""How many draws are compared for a suggestion, as in HyperOpt and Optuna. Not measured here."""
 
 _ATTEMPTS = 10
 """How many times a configuration that was already tried is redrawn. The second half of the draws is from the space.
@@ -41,7 +47,7 @@ _MOST_LISTED = 10_000
 takes memory and time; without one, the last configurations are found by chance.
 """
 
-_Sides = tuple[GoodSide, BadSide]
+_Sides = tuple[Mixture, Mixture]
 
 
 class _Tried:
@@ -71,7 +77,7 @@ class _Tried:
 
 
 class Model:
-    """Draws configurations from the space or from the fitted mixtures; `gamma` is the share that counts as good.
+    """Draws configurations from the space or from the fitted mixtures.
 
     Attributes:
         whole: The group of all parameters, also of those below categories; None if there are none.
@@ -81,10 +87,8 @@ class Model:
         ValueError: If there is a grid.
     """
 
-    def __init__(self, space: Any, gamma: float, n_candidates: int):
+    def __init__(self, space: Any):
         self._space = space
-        self._gamma = gamma
-        self._n_candidates = n_candidates
         members: dict[Parent, list[Parameter]] = {}
         for parameter in parameters(space):
             members.setdefault(parameter.parent, []).append(parameter)
@@ -107,7 +111,6 @@ class Model:
         self.count = self._count_configurations(None)
         self._tried: Counter[frozenset[tuple[str, Any]]] = Counter()  # of a finite space
         self._places = _Tried()  # of an infinite one, in `whole`
-        self._avoided = _Tried()
         self._untried: list[dict[str, Any]] | None = None
 
     def add(self, observation: Observation) -> None:
@@ -117,7 +120,7 @@ class Model:
         if self.whole is None:
             return
         if self.count is None:
-            point = self.whole.kernels.points.get(observation.number)
+            point = self.whole.points.get(observation.number)
             if point is not None:
                 self._places.add(point)
             return
@@ -128,19 +131,11 @@ class Model:
     def remove(self, observation: Observation) -> None:
         """Remove an observation. A configuration of a finite space still counts as tried."""
         if self.count is None and self.whole is not None:
-            point = self.whole.kernels.points.get(observation.number)
+            point = self.whole.points.get(observation.number)
             if point is not None:
                 self._places.remove(point)
         for group in self._learning:
-            group.kernels.remove(observation.number)
-
-    @property
-    def only_group(self) -> Group | None:
-        """The group of all parameters, if all always exist and there is something to choose; else None."""
-        group = self._groups.get(None)
-        if group is not None and len(self._groups) == 1 and group.is_free:
-            return group
-        return None
+            group.points.pop(observation.number, None)
 
     @property
     def left(self) -> float:
@@ -148,13 +143,6 @@ class Model:
         if self.count is None:
             return math.inf
         return self.count - len(self._tried)
-
-    def avoid(self, observation: Observation | None) -> None:
-        """Count a removed observation's configuration as tried, until this is called with None."""
-        if observation is None:
-            self._avoided = _Tried()
-        elif self.whole is not None and observation.number in self.whole.kernels.points:
-            self._avoided.add(self.whole.kernels.points[observation.number])
 
     def is_tried(self, values: Mapping[str, Any], apart: float = _APART) -> bool:
         """Whether the configuration with these values was tried, in an infinite space also one that is so near."""
@@ -164,7 +152,7 @@ class Model:
 
     def is_near(self, point: Point, apart: float = _APART) -> bool:
         """Whether a point of an infinite space is so near to one that was tried; not in a finite one."""
-        return self._places.has_near(point, apart) or self._avoided.has_near(point, apart)
+        return self._places.has_near(point, apart)
 
     def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The configuration with these values; None if it was tried."""
@@ -206,13 +194,12 @@ class Model:
         rest = self.untried()
         if not rest:
             return config, values
-        group = self.only_group
-        if ranking is None or group is None:
+        if ranking is None or self.whole is None or len(self._groups) > 1:
             chosen = rng.choice(rest)
         else:
-            some = rng.sample(rest, min(len(rest), self._n_candidates))
-            good, bad = self._fitted(group, ranking, pending, sides)
-            chosen = group.decode(best_candidate(good, bad, [group.encode(values) for values in some]))
+            some = rng.sample(rest, min(len(rest), _CANDIDATES))
+            good, bad = self._fitted(self.whole, ranking, pending, sides)
+            chosen = self.whole.decode(best_candidate(good, bad, [self.whole.encode(values) for values in some]))
         return self._draw(lambda group: chosen, {})
 
     def _sample(
@@ -226,18 +213,16 @@ class Model:
         if not group.is_free:
             return group.single
         good, bad = self._fitted(group, ranking, pending, sides)
-        candidates = [good.draw(rng) for _ in range(self._n_candidates)]
+        candidates = [good.draw(rng) for _ in range(_CANDIDATES)]
         if group.is_branch:
             return group.decode(draw_by_ratio(good, bad, candidates, rng))
         return group.decode(best_candidate(good, bad, candidates))
 
     def _fitted(self, group: Group, ranking: Ranking, pending: Collection[int], sides: dict[Parent, _Sides]) -> _Sides:
         if group.parent not in sides:
-            kernels = group.kernels
-            best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
-            good = GoodSide(kernels.kernel_space, [kernels.points[number] for number in best])
-            waiting = [number for number in pending if number in kernels.points]
-            sides[group.parent] = good, BadSide(kernels, best, waiting)
+            best = ranking.best(group.points, _GOOD, _MOST_GOOD)
+            good = good_side(group.kernel_space, [group.points[number] for number in best])
+            sides[group.parent] = good, bad_side(group.kernel_space, group.points, best, pending)
         return sides[group.parent]
 
     def _draw(

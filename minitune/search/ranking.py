@@ -1,6 +1,6 @@
-"""The order of the observations: which of them are the best, while trials of different lengths run, pause and fail.
+"""The order of the observations: which of them are the best, while trials of different lengths run and fail.
 
-`EarlyStop` says which values of two trials are compared, so that one that was stopped early has its chance. Each
+Where a scheduler stops trials early, they are compared at one step (a rung), so that each has its chance. Each
 observation has a sort key, kept in one sorted list, so a suggestion looks at few of them. Several objectives have no
 order of their own: theirs is by front, then by the volume that each point adds.
 """
@@ -15,7 +15,6 @@ from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import Any
 
-from minitune.base.checks import require, shown
 from minitune.base.numbers import known_number
 from minitune.experiment.goal import non_dominated
 
@@ -27,8 +26,6 @@ Rank = tuple[Key, float, int]
 
 _WORST: Key = (math.inf,)
 """The key of a failed trial, and of a trial whose value is not a number or infinitely bad."""
-
-_POLICIES = ("last", "rung")
 
 _REFERENCE = 1.1
 """Volumes end a tenth beyond the worst value of each objective, so that the ends of a front also add volume. As
@@ -48,7 +45,7 @@ class Observation:
         repeats: The id of the trial that it repeats; empty if it repeats none.
         values: The parameter values by name (for a choice, the index); None for a value outside the space.
         config: The configuration, as long as the space is unknown.
-        rows: The value at each step, if the policy needs them.
+        rows: The value at each step, if trials are compared at rungs.
         has_failed: Whether the trial has failed and will not be retried.
     """
 
@@ -59,17 +56,9 @@ class Observation:
     step: float = 0
     rows: dict[float, Any] = field(default_factory=dict)
     arrival: int | None = None
-    is_paused: bool = False
     has_failed: bool = False
     trial_id: str = ""
     repeats: str = ""
-
-
-def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
-    """Check the argument."""
-    require(early_stop is None or early_stop in _POLICIES, "early_stop: None, 'last' or 'rung'", early_stop)
-    if has_several_objectives and early_stop not in (None, "last"):
-        raise ValueError(f"early_stop must be None or 'last' for several objectives, but got {shown(early_stop)}")
 
 
 class Ranking:
@@ -80,13 +69,11 @@ class Ranking:
     Invariant: `_order` is the sorted list of all ranks, and `_ranks` has them by the observation's number.
     """
 
-    def __init__(self, modes: Sequence[str], early_stop: str, observations: Iterable[Observation] = ()):
+    def __init__(self, modes: Sequence[str], by_rung: bool, observations: Iterable[Observation] = ()):
         self._signs = [{"min": 1.0, "max": -1.0, "obs": 0.0}[mode] for mode in modes]
         self._order: list[Rank] = []
         self._ranks: dict[int, Rank] = {}
-        self._rungs = None
-        if early_stop == "rung":
-            self._rungs = _Rungs()
+        self._rungs = _Rungs() if by_rung else None
         for observation in observations:
             self.update(observation)
 
@@ -94,7 +81,7 @@ class Ranking:
         return number in self._ranks
 
     def __len__(self) -> int:
-        """The number of observations with a rank: ended ones, paused ones with a value, and those at the rung."""
+        """The number of observations with a rank: ended ones, or those at the rung."""
         return len(self._order)
 
     def update(self, observation: Observation) -> None:
@@ -143,7 +130,7 @@ class Ranking:
             if self._rungs.highest not in observation.rows:
                 return None
             key = self._value_key(observation.rows[self._rungs.highest])
-        elif observation.arrival is None and not (observation.is_paused and observation.value is not None):
+        elif observation.arrival is None:
             return None
         elif observation.has_failed:
             key = _WORST

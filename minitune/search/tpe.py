@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.calls import explains_calls
-from minitune.base.checks import is_real, is_whole, require
+from minitune.base.checks import is_whole, require
 from minitune.base.numbers import as_number, known_number
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
-from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
-from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from minitune.search.foreign import SpaceSearcher, evaluated_values
 from minitune.search.model import Model
-from minitune.search.ranking import Observation, Ranking, check_early_stop
+from minitune.search.ranking import Observation, Ranking
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, repeated_by, require_mode
 from minitune.space.guesses import agrees, guess_of, nested
 from minitune.space.parameters import Parameter, parameters, space_size, values_of
@@ -24,32 +24,26 @@ from minitune.space.tree import assign_value, copy_tree, get_value
 
 logger = logging.getLogger("minitune")
 
-_BUDGET = "hyperband_info/budget"
-
 
 @explains_calls
 class TPESearch(SpaceSearcher):
     """Searches with tree-structured Parzen estimators; needs no other library.
 
     See Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), and `parzen`. Running trials count among
-    the bad ones.
+    the bad ones. If the scheduler may stop trials early, and there is one objective, those are compared at the highest
+    step that ten have reached; else by their last values.
 
     Args:
         points_to_evaluate: Values for some parameters, tried first.
         n_initial_points: How many trials end before the model is used.
-        gamma: The share that counts as good, at most 25 trials.
-        n_candidates: Draws compared for each suggestion.
-        early_stop: Which values of trials of different lengths are compared: `"last"`, or `"rung"` (at the highest step
-            that ten have reached). None: `"rung"` if the scheduler stops trials early, else `"last"`.
         seed: Has precedence over the run's.
-        evaluated_rewards: Known values of the points, which are then not tried.
 
     Raises:
         ValueError: If an argument is invalid, or the space has a grid.
     """
 
     _TAKES_SEVERAL = True
-    _STATE: tuple[str, ...] = ("_seed", "_count", "_points_given", "_has_budgets", "_live", "_ended")
+    _STATE: tuple[str, ...] = ("_seed", "_count", "_points_given", "_live", "_ended")
 
     def __init__(
         self,
@@ -58,21 +52,12 @@ class TPESearch(SpaceSearcher):
         mode: str | list[str] | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         n_initial_points: int = 10,
-        gamma: float = 0.2,
-        n_candidates: int = 24,
-        early_stop: str | None = None,
         seed: int | None = None,
-        evaluated_rewards: Sequence[Any] | None = None,
     ):
         super().__init__(metric, mode, points_to_evaluate, seed)
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
-        require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
-        require(is_whole(n_candidates) and n_candidates >= 1, "n_candidates: an int >= 1", n_candidates)
-        check_early_stop(early_stop, isinstance(metric, (list, tuple)))
         self.n_initial_points = n_initial_points
-        self.early_stop = early_stop
-        self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates}
         self._has_own_space = bool(space)
         self._stops_early = False  # whether the scheduler does
         # Each suggestion draws with a generator of its own, made from this and its number. So a replay that skips some
@@ -88,15 +73,8 @@ class TPESearch(SpaceSearcher):
         self._ended: list[Observation] = []
         self._model: Model | None = None  # until the space is known
         self._ranking: Ranking | None = None  # until it is needed, since the mode comes late
-        self._has_budgets = False  # whether the scheduler tells the steps of its rungs
         self._draws_on = False
         self._has_named_end = False  # whether the warning about the end of a finite space was given
-        if evaluated_rewards is not None:
-            rewards = checked_rewards(evaluated_rewards, len(self._points))
-            points = self._points
-            self._points = []
-            for point, reward in zip(points, rewards, strict=True):
-                self.add_evaluated_point(dict(point), reward)
         if space:
             self._set_space(dict(space))
 
@@ -105,7 +83,6 @@ class TPESearch(SpaceSearcher):
         self._stops_early = bool(spec.get("stops_early"))
         require_mode(self)
         check_objectives(self._metric, self._mode)
-        check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
         return takes_space
 
     # -- the loop ------------------------------------------------------------------------------------------------
@@ -154,8 +131,6 @@ class TPESearch(SpaceSearcher):
         self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
         if not self._was_refused:
             self._tries = 0
-            if self._model is not None:
-                self._model.avoid(None)
         self._was_refused = False
         number = self._count
         self._count += 1
@@ -169,7 +144,6 @@ class TPESearch(SpaceSearcher):
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if trial_id in self._live:
-            self._live[trial_id].is_paused = False
             self._read(self._live[trial_id], result)
             self._rank(self._live[trial_id])
 
@@ -188,27 +162,11 @@ class TPESearch(SpaceSearcher):
         self._end(observation, error)
 
     def on_suggestion_refused(self, trial_id: str) -> None:
-        """Its values do not count as bad.
-
-        Only the suggestions in its place avoid them. A resumed search does not know them.
-        """
-        if trial_id in self._live and self._model is not None:
-            self._model.avoid(self._live[trial_id])
+        """Its values do not count as bad. The suggestion in its place has other draws."""
         self.on_trial_complete(trial_id)
         self._count -= 1
         self._tries += 1
         self._was_refused = True
-
-    def on_pause(self, trial_id: str) -> None:
-        """The trial counts with its last value."""
-        if trial_id in self._live:
-            self._live[trial_id].is_paused = True
-            self._rank(self._live[trial_id])
-
-    def on_unpause(self, trial_id: str) -> None:
-        if trial_id in self._live:
-            self._live[trial_id].is_paused = False
-            self._rank(self._live[trial_id])
 
     # -- warm start ------------------------------------------------------------------------------------------------
 
@@ -277,12 +235,9 @@ class TPESearch(SpaceSearcher):
                 if math.isfinite(value):
                     scored.append((value, values))
             if not scored:
-                keys = sorted({str(key) for config, _ in run.tried for key in config})
-                names = sorted({name for _, metrics in run.tried for name in own_metrics(metrics or {})})
                 raise ValueError(
                     f"warm_start: no trial of the run in {run.path} has a configuration in this space and a finite "
-                    f"{metric!r}; its configurations have {', '.join(keys) or 'no parameters'}, and it has reported "
-                    f"{', '.join(names) or 'nothing'}; leave the run out, or search a wider space"
+                    f"{metric!r}; leave the run out, or search a wider space"
                 )
             _, best = (min if self._mode == "min" else max)(scored, key=lambda each: each[0])
             if best not in first:
@@ -316,7 +271,7 @@ class TPESearch(SpaceSearcher):
         return model.propose(rng, ranking, [each.number for each in self._live.values() if each.number not in ranking])
 
     def _set_space(self, space: dict[str, Any]) -> None:
-        self._model = Model(space, **self._model_options)
+        self._model = Model(space)
         self._draws_on = space_size(space) == math.inf  # a function may give each configuration another value
         super()._set_space(space)
         for observation in sorted([*self._ended, *self._live.values()], key=lambda each: each.number):
@@ -340,7 +295,7 @@ class TPESearch(SpaceSearcher):
                 modes = list(self._mode)
             else:
                 modes = [self._mode or "min"]
-            self._ranking = Ranking(modes, self._policy, [*self._ended, *self._live.values()])
+            self._ranking = Ranking(modes, self._by_rung, [*self._ended, *self._live.values()])
         return self._model, self._ranking
 
     def _rank(self, observation: Observation) -> None:
@@ -348,40 +303,26 @@ class TPESearch(SpaceSearcher):
             self._ranking.update(observation)
 
     @property
-    def _policy(self) -> str:
-        by_rung = (self._stops_early or self._has_budgets) and not isinstance(self._metric, (list, tuple))
-        return self.early_stop or ("rung" if by_rung else "last")
+    def _by_rung(self) -> bool:
+        """Whether trials are compared at the highest step that enough have reached."""
+        return self._stops_early and not isinstance(self._metric, (list, tuple))
 
     def _read(self, observation: Observation, result: Mapping[str, Any]) -> None:
-        """Store a result. If the scheduler gives its rungs, only their steps are compared."""
-        if "hyperband_info" in result or _BUDGET in result:
-            if not self._has_budgets:
-                self._ranking = None
-            self._has_budgets = True
         step = known_number(result.get(TRAINING_ITERATION))
         observation.step = observation.step + 1 if step is None else step
         metric = self._metric or DEFAULT_METRIC
         if isinstance(metric, (list, tuple)):
-            names = metric
-        else:
-            names = [metric]
-        if not any(name in result for name in names):
-            return
-        values = tuple(as_number(result.get(name)) for name in names)
-        if isinstance(metric, (list, tuple)):
-            observation.value = values
-        else:
-            observation.value = values[0]
-        row: float | None = observation.step
-        if self._has_budgets and self._policy == "rung":
-            row = result.get(_BUDGET)
-        if row is not None and self._policy == "rung":
-            observation.rows[float(row)] = observation.value
+            if not any(name in result for name in metric):
+                return
+            observation.value = tuple(as_number(result.get(name)) for name in metric)
+        elif metric in result:
+            observation.value = as_number(result[metric])
+            if self._by_rung:
+                observation.rows[float(observation.step)] = observation.value
 
     def _end(self, observation: Observation, has_failed: bool) -> None:
         observation.arrival = len(self._ended)
         observation.has_failed = has_failed
-        observation.is_paused = False
         self._ended.append(observation)
         self._rank(observation)
 

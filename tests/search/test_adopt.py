@@ -58,7 +58,7 @@ CASES = {
         INSIDE,
     ),
     "auto, many numbers": (AutoSearch, {f"x{n}": uniform(0, 1) for n in range(18)}, None),
-    "bohb": (lambda: TuneBOHB(bohb_config={"min_points_in_model": 4}), FLAT, None),
+    "bohb": (lambda: TuneBOHB(), FLAT, None),
     "limited": (lambda: ConcurrencyLimiter(TPESearch(n_initial_points=4), 3), FLAT, None),
     "repeated": (lambda: Repeater(TPESearch(n_initial_points=4), 2), FLAT, None),
 }

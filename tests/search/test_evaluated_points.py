@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, choice, uniform
-from minitune.search import TPESearch, create_searcher
+from minitune.search import TPESearch
 
 SPACE = {"lr": uniform(0, 1), "deep": {"momentum": uniform(0, 1)}, "kind": choice(["a", "b"]), "data": "mnist"}
 POINT = {"lr": 0.3, "deep": {"momentum": 0.9}, "kind": "a"}
@@ -13,28 +13,6 @@ POINT = {"lr": 0.3, "deep": {"momentum": 0.9}, "kind": "a"}
 
 def tpe(space=SPACE, **options):
     return TPESearch(space, "loss", "min", seed=0, **options)
-
-
-def test_points_whose_values_are_known_are_learned_from_and_not_tried():
-    points = [{**POINT, "lr": number / 20} for number in range(20)]
-    told = tpe(points_to_evaluate=points, evaluated_rewards=[(point["lr"] - 0.3) ** 2 for point in points])
-    plain = tpe()
-    for point in points:
-        plain.add_evaluated_point(point, (point["lr"] - 0.3) ** 2)
-
-    assert told.suggest("0") == plain.suggest("0")
-    assert not told.first_points()
-
-
-def test_known_points_of_a_searcher_without_a_space_wait_for_that_of_the_run(tmp_path):
-    searcher = create_searcher("tpe", points_to_evaluate=[POINT], evaluated_rewards=[0.5])
-    grid = Tuner(
-        lambda config: {"loss": config["lr"]},
-        param_space=SPACE,
-        tune_config=TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=2, executor="inline"),
-        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
-    ).fit()
-    assert all(result.config["lr"] != 0.3 for result in grid)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_missing_values_are_drawn_and_known_ones_stay():
     group = group_of(SPACE)
     for number in range(20):
         group.add(Observation(number, {"x": 0.25, "k": 1}))
-    values = [group.decode(point) for point in group.kernels.points.values()]
+    values = [group.decode(point) for point in group.points.values()]
     assert {(each["x"], each["k"]) for each in values} == {(0.25, 1)}
     assert len({each["z"] for each in values}) == 20
 
@@ -30,7 +30,7 @@ def test_missing_values_are_drawn_and_known_ones_stay():
 def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong):
     group = group_of(SPACE)
     group.add(Observation(0, {"x": 0.5, "z": 0.5, "k": 0, **wrong}))
-    assert not group.kernels.points
+    assert not group.points
 
 
 BRANCHES = {"m": choice([{"a": uniform(0, 1)}, {"b": choice([{"c": uniform(0, 1)}, "plain"])}])}
@@ -41,7 +41,7 @@ def test_a_group_below_a_category_learns_only_from_those_that_have_it():
     group = Group(("m", 1), below, ("m", "m/1/b"))
     for number, values in enumerate(({"m": 0, "m/0/a": 0.5}, {"m": 1, "m/1/b": 1}, {"m/1/b": 1}, {"m": 1})):
         group.add(Observation(number, values))
-    assert list(group.kernels.points) == [1]
+    assert list(group.points) == [1]
     assert group.is_branch
     assert group.is_free
 
@@ -52,7 +52,7 @@ def test_the_group_of_a_whole_space_knows_what_exists_below_which_category():
     first, second = {"m": 0, "m/0/a": 0.25}, {"m": 1, "m/1/b": 0, "m/1/b/0/c": 0.75}
     for number, values in enumerate((first, second, {"m": 1, "m/1/b": 0})):
         group.add(Observation(number, values))
-    found = [group.decode(point) for point in group.kernels.points.values()]
+    found = [group.decode(point) for point in group.points.values()]
     assert [{name: each[name] for name in given} for each, given in zip(found, (first, second), strict=False)] == [
         first,
         second,

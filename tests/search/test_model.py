@@ -13,7 +13,7 @@ NESTED = {
 
 
 def test_all_configurations_of_a_finite_space_are_counted_and_listed():
-    model = Model(NESTED, 0.2, 24)
+    model = Model(NESTED)
     assert model.count == 3 + (3 + 1) + 1
     listed = model.untried()
     assert len({frozenset(values.items()) for values in listed}) == 8
@@ -23,17 +23,17 @@ def test_all_configurations_of_a_finite_space_are_counted_and_listed():
     assert model.left == 7
     assert model.untried() == listed[1:]
     assert model.configuration(listed[0]) is None
-    assert Model({"x": uniform(0, 1)}, 0.2, 24).count is None
+    assert Model({"x": uniform(0, 1)}).count is None
 
 
 def test_pending_trials_keep_proposals_away_but_less_than_bad_ones():
-    model = Model({"x": uniform(0, 1)}, 0.2, 24)
+    model = Model({"x": uniform(0, 1)})
     ended = [
         Observation(number, {"x": number / 20}, value=abs(number - 9), step=1, arrival=number) for number in range(20)
     ]
     for each in ended:
         model.add(each)
-    ranking = Ranking(["min"], "last", ended)
+    ranking = Ranking(["min"], False, ended)
 
     def near(pending):
         found = [model.propose(random.Random(seed), ranking, pending)[1]["x"] for seed in range(50)]

@@ -401,9 +401,10 @@ def test_several_objectives_are_traded_off():
 # -- trials of different lengths ---------------------------------------------------------------------------------------
 
 
-def unequal(early_stop):
+def unequal(stops_early):
     """Where the next x lies after short trials with good values at large x, long ones with small values at small x."""
-    searcher = search({"x": domains.uniform(0, 1)}, early_stop=early_stop, n_initial_points=40, seed=7)
+    searcher = TPESearch(n_initial_points=40, seed=7)
+    searcher.set_search_properties("loss", "min", {"x": domains.uniform(0, 1)}, stops_early=stops_early)
     for number in range(60):
         config = searcher.suggest(f"t{number}")
         x = config["x"]
@@ -415,16 +416,9 @@ def unequal(early_stop):
     return statistics.median(float(searcher.suggest(f"n{number}")["x"]) for number in range(9))
 
 
-@pytest.mark.parametrize(
-    ("early_stop", "is_deep"),
-    [
-        ("last", False),
-        ("rung", True),
-        (None, False),
-    ],
-)
-def test_trials_of_different_lengths_compare_by_the_policy(early_stop, is_deep):
-    assert (unequal(early_stop) < 0.5) == is_deep
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_trials_of_different_lengths_are_compared_at_one_step_if_they_may_be_stopped(stops_early):
+    assert (unequal(stops_early) < 0.5) == stops_early
 
 
 def curve(config):
@@ -458,35 +452,9 @@ def test_missing_arguments_are_named():
         TPESearch(SQUARE).suggest("t")
     with pytest.raises(ValueError, match="'x' is one; use choice"):
         search({"x": domains.grid_search([1, 2])})
-    with pytest.raises(ValueError, match="for several objectives"):
-        search(SQUARE, metric=["a", "b"], mode=["min", "max"], early_stop="rung")
     with pytest.raises(ValueError, match="lists of one length"):
         TPESearch(metric=["a", "b"]).set_search_properties(None, "min", SQUARE)
-    assert isinstance(create_searcher("TPE", n_candidates=4), TPESearch)
-
-
-@pytest.mark.parametrize(("stops_early", "policy"), [(False, "last"), (True, "rung")])
-def test_the_comparison_of_trials_follows_from_the_scheduler(stops_early, policy):
-    def values(early_stop):
-        tune_config = TuneConfig(
-            metric="loss",
-            mode="min",
-            num_samples=30,
-            search_alg=TPESearch(early_stop=early_stop),
-            scheduler=ASHAScheduler(max_t=9, grace_period=1) if stops_early else None,
-        )
-        done = simulate(
-            lambda config: [({"loss": config["x"] ** 2 + config["x"] / step}, 1.0) for step in range(1, 10)],
-            param_space={"x": domains.uniform(-1, 1)},
-            tune_config=tune_config,
-            seed=0,
-            num_workers=3,
-        )
-        return [result.config["x"] for result in done.results]
-
-    assert values(None) == values(policy)
-    if stops_early:
-        assert values(None) != values("last")
+    assert isinstance(create_searcher("TPE", n_initial_points=4), TPESearch)
 
 
 # -- what counts of a trial --------------------------------------------------------------------------------------------
@@ -501,18 +469,6 @@ def next_after(first, *events, **options):
     for name, *arguments in events:
         getattr(searcher, name)("last", *arguments)
     return searcher.suggest("next")
-
-
-BETTER = {"loss": -2.0, "training_iteration": 2}
-
-
-def test_a_trial_counts_with_its_last_value_while_it_is_paused_and_only_then():
-    runs = next_after(-1.0)
-    paused = next_after(-1.0, ("on_pause",))
-
-    assert paused == next_after(-1.0, ("on_trial_complete",)) != runs
-    assert next_after(-1.0, ("on_pause",), ("on_unpause",)) == runs
-    assert next_after(-1.0, ("on_pause",), ("on_trial_result", BETTER)) == runs
 
 
 def test_a_trial_that_has_failed_is_the_worst_whatever_it_has_reported():
@@ -532,9 +488,10 @@ def test_the_model_is_used_when_enough_trials_have_ended():
     assert after(5, 1) != after(5, -1)
 
 
-def by_rungs(tell, **options):
+def by_rungs(tell):
     """What is suggested after thirty trials of three steps, where short ones look better, which `tell` tells."""
-    searcher = search(SQUARE, **options)
+    searcher = TPESearch(seed=0)
+    searcher.set_search_properties("loss", "min", SQUARE, stops_early=True)
     rng = random.Random(0)
     for number in range(30):
         config = {name: rng.random() for name in SQUARE}
@@ -553,21 +510,9 @@ def test_a_known_point_counts_at_the_steps_of_its_intermediate_values():
     def tell_point(searcher, name, config, values, **more):
         searcher.add_evaluated_point(config, values[-1], **more or {"intermediate_values": values})
 
-    steps = by_rungs(tell_steps, early_stop="rung")
-    assert by_rungs(tell_point, early_stop="rung") == steps
-    assert by_rungs(lambda *told: tell_point(*told, pruned=False), early_stop="rung") != steps
-
-
-def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared():
-    def tell_budgets(searcher, name, config, values):
-        searcher.adopt(name, config)
-        for step, value in enumerate(values, 1):
-            result = {"training_iteration": 10 * step, "hyperband_info": {}}
-            searcher.on_trial_result(name, {**result, "loss": -value})
-            searcher.on_trial_result(name, {**result, "loss": value, "hyperband_info/budget": float(step)})
-        searcher.on_trial_complete(name)
-
-    assert by_rungs(tell_budgets) == by_rungs(tell_steps, early_stop="rung") != by_rungs(tell_steps)
+    steps = by_rungs(tell_steps)
+    assert by_rungs(tell_point) == steps
+    assert by_rungs(lambda *told: tell_point(*told, pruned=False)) != steps
 
 
 def test_a_trial_that_changes_its_configuration_changes_no_point():

@@ -17,10 +17,10 @@ VALUES = st.one_of(st.floats(), st.none(), st.text(max_size=1), st.integers(-5, 
     SEARCHED_SPACES,
     st.integers(0, 100),
     st.lists(VALUES, min_size=1, max_size=6),
-    st.sampled_from([None, "last", "rung"]),
+    st.booleans(),
     st.integers(1, 2),
 )
-def test_tpe_never_fails_and_never_leaves_the_space(searched, seed, values, early_stop, objectives):
+def test_tpe_never_fails_and_never_leaves_the_space(searched, seed, values, stops_early, objectives):
     rng = random.Random(seed)
     names = ["a", "b"][:objectives]
     searcher = TPESearch(
@@ -28,10 +28,9 @@ def test_tpe_never_fails_and_never_leaves_the_space(searched, seed, values, earl
         metric=names if objectives > 1 else "a",
         mode=["min", "max"] if objectives > 1 else "max",
         n_initial_points=3,
-        n_candidates=4,
-        early_stop=None if objectives > 1 else early_stop,
         seed=seed,
     )
+    searcher.set_search_properties(None, None, {}, stops_early=stops_early)
     live = []
     for number in range(25):
         config = searcher.suggest(f"t{number}")
@@ -40,11 +39,8 @@ def test_tpe_never_fails_and_never_leaves_the_space(searched, seed, values, earl
         trial = rng.choice(live)
         result = {"training_iteration": rng.randint(1, 4), **{name: rng.choice(values) for name in names}}
         act = rng.randrange(5)
-        if act == 0:
+        if act < 2:
             searcher.on_trial_result(trial, result)
-            searcher.on_pause(trial)
-        elif act == 1:
-            searcher.on_trial_result(trial, {**result, "hyperband_info/budget": 3} if rng.random() < 0.2 else result)
         else:
             live.remove(trial)
             searcher.on_trial_complete(trial, result if act > 2 else None, error=act == 4)
