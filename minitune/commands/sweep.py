@@ -301,9 +301,9 @@ def _command(content: Mapping[str, Any], space: Mapping[str, Any]) -> CommandLin
 
 def _macros(program: Any, space: Mapping[str, Any]) -> dict[str, list[Word]]:
     """The words that stand for each macro."""
-    from minitune.trainable.command_line import slot_of
+    from minitune.trainable.command_line import ParameterSlot
 
-    slots = [slot_of(name, domain) for name, domain in space.items()]
+    slots = [ParameterSlot(name) for name in space]
     has_program = isinstance(program, str) and program and "\0" not in program
     return {
         "${env}": [("/usr/bin/env",)],

@@ -45,14 +45,6 @@ class ParameterSlot(NamedTuple):
     """Where a parameter's value stands in a word."""
 
     name: str
-    is_whole: bool = False
-
-    def filled(self, values: Mapping[str, Any]) -> str:
-        """The text that stands here."""
-        value = values[self.name]
-        if self.is_whole and isinstance(value, float) and value.is_integer():
-            value = int(value)
-        return argument_of(value)
 
 
 Word: TypeAlias = "tuple[str | ParameterSlot, ...]"
@@ -68,17 +60,19 @@ class CommandLine:
     def filled(self, config: Mapping[str, Any], trial_dir: str, seed: object) -> list[str]:
         """The words with values in their slots, for a new process."""
         values = {"trial_dir": trial_dir, "seed": seed, **config}
-        return ["".join(part if isinstance(part, str) else part.filled(values) for part in word) for word in self.words]
+        return [
+            "".join(part if isinstance(part, str) else argument_of(values[part.name]) for part in word)
+            for word in self.words
+        ]
 
     @property
     def name(self) -> str:
         """A short name: that of the script or of Python's module, if there is one, else that of the program."""
-        words = [word[0] for word in self.words if isinstance(word[0], str)]
+        words = [word[0] for word in self.words[:3] if isinstance(word[0], str)]
         if len(words) > 2 and words[1] == "-m":  # of Python
-            return re.sub(r"[^\w-]+", "_", words[2])
-        scripts = [word for word in words[:3] if re.search(r"\w\.\w+$", word) and not word.startswith("-")]
-        named = [word for word in scripts if not os.path.basename(word).startswith("python")]
-        chosen = [*named, *words, ""][0]
+            return words[2].replace(".", "_")
+        scripts = [word for word in words if re.search(r"\.[a-z]+$", word)]  # not python3.13
+        chosen = [*scripts, *words, ""][0]
         return re.sub(r"[^\w-]+", "_", os.path.splitext(os.path.basename(chosen))[0]) or "program"
 
 
@@ -119,23 +113,7 @@ def read_command(words: Sequence[str]) -> tuple[CommandLine, dict[str, Any]]:
                 f"parameter {name} has no domain{did_you_mean(name, [*space, *OF_THE_TRIAL])}: write "
                 f"{{{name}: uniform(0, 1)}}; {{{{{name}}}}} is the plain text {{{name}}}"
             )
-    made = tuple(
-        tuple(part if isinstance(part, str) else slot_of(part.name, space.get(part.name)) for part in parts)
-        for parts in read
-    )
-    return CommandLine(made), space
-
-
-def slot_of(name: str, domain: Any) -> ParameterSlot:
-    """The slot of a parameter with this domain, or with its only value."""
-    return ParameterSlot(name, _has_whole_step(domain))
-
-
-def _has_whole_step(domain: Any) -> bool:
-    if not isinstance(domain, domains.Float):
-        return False
-    step = domains.sampler_and_step(domain)[1]
-    return step is not None and float(step).is_integer()
+    return CommandLine(tuple(read)), space
 
 
 def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:

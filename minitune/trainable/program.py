@@ -15,7 +15,6 @@ import re
 import select
 import shlex
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -26,7 +25,6 @@ from typing import IO, Any, TextIO
 
 from minitune.base import files
 from minitune.base.lines import LineSplitter, shown_lines
-from minitune.base.process_limits import with_limits
 from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, number_setting
 from minitune.base.text import cut, name_of_signal
 from minitune.checkpoint import Checkpoint
@@ -156,15 +154,7 @@ class _ProgramProcess:
         self._errors = _Stream(self.popen.stderr, self.popen, self._kill_group)
         self._all_reports = self._read_output()
         self._errors_reader = threading.Thread(target=self._read_errors, name="minitune-program-stderr", daemon=True)
-        try:
-            self._errors_reader.start()
-        except RuntimeError as error:  # the system has no thread left
-            self._kill_group()
-            self.popen.wait()
-            self._output.close()
-            self._errors.close()
-            reason = with_limits(f"the program cannot be watched: {error}")
-            raise ProgramError(f"{reason}\ncommand: {shlex.join(words)}") from None
+        self._errors_reader.start()
 
     def reports(self) -> Iterator[dict[str, Any]]:
         """Yield the reports in the standard output, and pass all of it on.
@@ -187,11 +177,7 @@ class _ProgramProcess:
         # a little before the driver loses its patience with this process
         kill = threading.Timer(0.9 * number_setting("FORCE_TRIAL_CLEANUP_S"), self._kill_group)
         kill.daemon = True
-        try:
-            kill.start()
-        except RuntimeError:  # the system has no thread left, so there is no patience
-            self._kill_group()
-            return
+        kill.start()
         self._kill = kill
         self._signal(signal.SIGTERM)
 
@@ -300,10 +286,7 @@ class _Stream:
             return
         try:
             stream.flush()  # what this process has written before stays before
-            if hasattr(stream, "buffer"):
-                stream.buffer.write(data)
-            else:  # a stream of a user's may take only text
-                stream.write(data.decode("utf-8", "replace"))
+            stream.buffer.write(data)
             stream.flush()
         except (OSError, ValueError) as error:  # reading goes on, because a full pipe would block the program
             self.refused = self.refused or error
@@ -353,15 +336,6 @@ class _ProgramCheckpoint:
         files.discard_tree(self.path)
 
     def _content(self) -> dict[str, tuple[int, int]]:
-        try:
-            mode = os.stat(self.path).st_mode
-        except FileNotFoundError:
-            return {}
-        if not stat.S_ISDIR(mode):
-            raise ProgramError(
-                f"the program has replaced the directory ${CHECKPOINT_DIR}; it must write its files into it\n"
-                f"path: {self.path}"
-            )
         found = {}
         for directory, _, names in os.walk(self.path):
             for name in names:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -80,7 +78,6 @@ def test_the_command_lines_that_are_shown_follow_the_seed(run):
         (["--", "echo", "{x: unifrom(0, 1)}"], 2, "did you mean 'uniform'?"),
         (["--", "echo", "{x: choice([__import__('os').mkdir('made')])}"], 2, "literals"),
         (["--", "echo", "{x: uniform(*[0, 1])}"], 2, "literals"),
-        (["--", "echo", "{x: quniform(0, 1, 1e-320)}"], 2, "q must be larger"),
         (["--", "echo", f"{{x: {'-' * 50_000}1}}"], 2, "expected a domain such as"),
         ([], 2, "a command is needed"),
         (["train.py"], 2, "a command goes behind --"),
@@ -400,18 +397,11 @@ done
 """
 
 
-def test_a_directory_that_the_program_has_replaced_is_the_cause(run):
+def test_a_program_that_replaces_its_directory_goes_on_without_checkpoints(run):
     replace = 'rm -r "$MINITUNE_CHECKPOINT_DIR"; touch "$MINITUNE_CHECKPOINT_DIR"'
-    status, out, _ = run("run", "--name", "run", *shell(f"{replace}; echo report v=1; sleep 1000"))
-    assert status == 3
-    assert "ProgramError: the program has replaced the directory $MINITUNE_CHECKPOINT_DIR;" in out
-
-    is_reported = 'grep -q training_iteration "$1/result.json"'
-    code = f"echo report v=1; until {is_reported}; do sleep 0.01; done; {replace}"
-    status, _, _ = run("run", "--name", "after", *shell(code, "{trial_dir}"))
+    status, _, _ = run("run", "--name", "run", *shell(f"{replace}; echo report v=1"))
     assert status == 0
-    left = [name for run_name in ("run", "after") for name in os.listdir(trials(run_name)[0].local_path)]
-    assert not any("program" in name for name in left)
+    assert not any("program" in name for name in os.listdir(trials("run")[0].local_path))
 
 
 def test_an_interrupted_run_is_resumed_from_the_checkpoint(script):
@@ -513,9 +503,3 @@ def test_only_a_change_of_the_directory_is_a_checkpoint(tmp_path):
     )
     (result,) = fit(program(code, tmp_path), max_failures=1)
     assert (result.metrics["n"], checkpoints_of()) == (3, [0])
-
-
-def test_the_output_of_a_program_comes_through_a_stream_that_takes_only_text(tmp_path):
-    with contextlib.redirect_stdout(io.StringIO()) as stream:
-        (result,) = fit(program("echo hello; echo report n=1", tmp_path))
-    assert (result.error, stream.getvalue()) == (None, "hello\nreport n=1\n")

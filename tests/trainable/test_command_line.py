@@ -2,8 +2,7 @@
 
 import pytest
 
-from minitune import quniform, uniform
-from minitune.trainable.command_line import argument_of, read_command, slot_of
+from minitune.trainable.command_line import argument_of, read_command
 
 
 def filled(words, config):
@@ -62,14 +61,6 @@ def test_domains_in_the_words_make_the_space():
     assert sorted(space) == ["act", "lr"]
     assert space["act"].categories == ["a}", "b"]
     assert command.filled({"lr": 0.5, "act": "b"}, "/d", 0) == ["0.5", "bx", "0.5"]
-
-
-def test_a_value_with_a_whole_step_is_whole():
-    assert slot_of("n", quniform(2, 8, 2)).filled({"n": 3.0}) == "3"
-    assert slot_of("n", quniform(1, 9, 0.5)).filled({"n": 3.0}) == "3.0"
-    assert slot_of("n", uniform(1, 9)).filled({"n": 3.0}) == "3.0"
-    assert slot_of("n", None).filled({"n": 3.0}) == "3.0"
-    assert slot_of("n", quniform(2, 8, 2)).filled({"n": 3.5}) == "3.5"
 
 
 @pytest.mark.parametrize(
