@@ -29,7 +29,7 @@ from minitune.base.files import discard_tree
 from minitune.base.forks import only_here
 from minitune.base.settings import variable_of
 from minitune.config import RunConfig
-from minitune.error import TrialStopped, format_stack
+from minitune.error import format_stack
 from minitune.experiment.goal import why_no_best
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
@@ -43,9 +43,6 @@ STOP_S = 2.0
 
 _SILENT_SHARE = 0.5
 """A trial in its own process has failed if it does not report for this share of the budget."""
-
-_INTERRUPT_S = 0.5
-"""How long a trial may take to unwind after an exception, in seconds."""
 
 _NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
 
@@ -210,21 +207,12 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     threads = set(threading.enumerate())
     thread = threading.Thread(target=run, name="minitune-smoke", daemon=True)
     thread.start()
-    thread.join(budget_s)
-    until_s = time.monotonic() + STOP_S
-    # A breakpoint in the trainable must not end the test: people take their time.
-    while thread.is_alive() and (time.monotonic() < until_s or _is_debugged()):
-        thread.join(0.1)
+    thread.join(budget_s + STOP_S)
     if thread.is_alive():
         stacks = _users_stacks(set(threading.enumerate()) - threads - {thread})
-        for ident in stacks:
-            _interrupt(ident)
-        # Python raises it at the next bytecode, so code that blocks in C goes on. The text says which has happened.
-        thread.join(_INTERRUPT_S)
-        ended = "; its threads stay, since they cannot be killed (processes can: executor='local')"
         raise SmokeFailure(
-            f"a trial of {name} has not stopped {STOP_S:g} s after the budget of {budget_s:g} s"
-            f"{ended if thread.is_alive() else ''}. It hangs here:\n\n" + "\n".join(stacks.values())
+            f"a trial of {name} has not stopped {STOP_S:g} s after the budget of {budget_s:g} s; its threads stay, as "
+            "they cannot be killed (processes can: executor='local'). It hangs here:\n\n" + "\n".join(stacks)
         )
     # The thread has ended, so it has appended one of the two.
     (result,) = outcome
@@ -233,27 +221,12 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     return result
 
 
-def _is_debugged() -> bool:
-    """Whether a thread is in a debugger. Then there is no time limit."""
-    frames = (frame for top in sys._current_frames().values() for frame, _ in traceback.walk_stack(top))
-    return any(os.path.basename(frame.f_code.co_filename) in ("bdb.py", "pdb.py") for frame in frames)
-
-
-def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
-    """The formatted stacks of the threads that run user code, by thread id."""
+def _users_stacks(threads: Collection[threading.Thread]) -> list[str]:
+    """The formatted stacks of the threads that run user code."""
     frames = sys._current_frames()
-    idents = [thread.ident for thread in threads if thread.ident in frames]
-    stacks = {ident: format_stack(traceback.extract_stack(frames[ident])) for ident in idents if ident is not None}
-    return {ident: text for ident, text in stacks.items() if text}
-
-
-def _interrupt(ident: int) -> None:
-    """Raise `TrialStopped` in a thread, as soon as it runs Python code: this ends a loop, but not a blocking call."""
-    import ctypes
-
-    set_exception = getattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", None)
-    if set_exception is not None:
-        set_exception(ctypes.c_ulong(ident), ctypes.py_object(TrialStopped))
+    found = [frames[thread.ident] for thread in threads if thread.ident in frames]
+    stacks = [format_stack(traceback.extract_stack(frame)) for frame in found]
+    return [text for text in stacks if text]
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------
