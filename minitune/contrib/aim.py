@@ -17,7 +17,6 @@ from minitune.integration._tracking import (
     TrackerCallback,
     TrialFacts,
     check_installed,
-    load_tracker,
     numbers_in,
 )
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
@@ -64,7 +63,8 @@ class AimLoggerCallback(TrackerCallback):
         self._aim_run_kwargs = {**quiet, **aim_run_kwargs}
 
     def open(self, facts: TrialFacts) -> Any:
-        aim = load_tracker("aim", type(self).__name__)
+        import aim
+
         path = os.path.join(facts.path, _FILE)
         options = {
             "repo": self._repo_path or facts.run_path,

@@ -19,7 +19,6 @@ from minitune.integration._tracking import (
     TrialFacts,
     check_installed,
     config_in,
-    load_tracker,
     numbers_in,
 )
 
@@ -82,9 +81,10 @@ class CometLoggerCallback(TrackerCallback):
                 os.environ.pop(_NO_WATCH, None)
 
     def open(self, facts: TrialFacts) -> Any:
-        comet = load_tracker("comet_ml", type(self).__name__)
-        logging.getLogger("comet_ml").setLevel(logging.ERROR)
+        import comet_ml as comet
         from comet_ml.config import set_global_experiment
+
+        logging.getLogger("comet_ml").setLevel(logging.ERROR)
 
         # Comet's keys have 32 to 50 letters and digits. The same trial must get the same key under another driver.
         key = hashlib.sha256(f"{facts.run_name}/{facts.trial_id}".encode()).hexdigest()[:40]
@@ -114,7 +114,8 @@ class CometLoggerCallback(TrackerCallback):
         record.log_metrics(numbers_in(result), step=step)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        comet = load_tracker("comet_ml", type(self).__name__)
+        import comet_ml as comet
+
         artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
         artifact.add(directory)
         record.log_artifact(artifact)

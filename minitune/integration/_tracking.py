@@ -9,7 +9,6 @@ tuning continues.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import logging
 import os
@@ -21,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
-from types import ModuleType
 from typing import Any, ClassVar
 
 from minitune.base.json_text import scalar_of, short_text
@@ -228,20 +226,6 @@ def check_installed(package: str, user: str) -> None:
     is_there = sys.modules[package] is not None if package in sys.modules else importlib.util.find_spec(package)
     if not is_there:
         raise ImportError(f"{user} needs {package}; install it with: pip install {package}", name=package)
-
-
-def load_tracker(package: str, user: str) -> ModuleType:
-    """Load a tracker's package.
-
-    Raises:
-        ImportError: If it is not installed or cannot be loaded.
-    """
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(
-            f"{user} needs {package} ({error}); install it with: pip install {package}", name=package
-        ) from error
 
 
 def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:

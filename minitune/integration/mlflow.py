@@ -18,7 +18,6 @@ from minitune.integration._tracking import (
     TrackerCallback,
     TrialFacts,
     check_installed,
-    load_tracker,
     numbers_in,
     plain_config,
 )
@@ -98,7 +97,6 @@ class MLflowLoggerCallback(TrackerCallback):
                 os.environ[_TOKEN] = before
 
     def open(self, facts: TrialFacts) -> str:
-        load_tracker("mlflow", type(self).__name__)
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
@@ -176,7 +174,8 @@ def setup_mlflow(
         ImportError: If MLflow is not installed.
         ValueError: If there is no such experiment.
     """
-    mlflow = load_tracker("mlflow", "setup_mlflow()")
+    check_installed("mlflow", "setup_mlflow()")
+    import mlflow
     from mlflow.tracking import MlflowClient
 
     plain = dict(config or {})

@@ -18,7 +18,6 @@ from minitune.integration._tracking import (
     begins_with,
     check_installed,
     config_in,
-    load_tracker,
     numbers_in,
     plain_config,
 )
@@ -99,7 +98,9 @@ class WandbLoggerCallback(TrackerCallback):
             record.config.update(unflatten(config_in(result)), allow_val_change=True)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        artifact = load_tracker("wandb", type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
+        import wandb
+
+        artifact = wandb.Artifact(f"checkpoint_{facts.name}", type="model")
         artifact.add_dir(directory)
         record.log_artifact(artifact)
 
@@ -134,7 +135,7 @@ def setup_wandb(
         ...     run = setup_wandb(config, project="mnist")
         ...     run.log({"loss": 0.1})
     """
-    wandb = load_tracker("wandb", "setup_wandb()")
+    check_installed("wandb", "setup_wandb()")
     plain = dict(config or {})
     options = {**plain.pop("wandb", {}), **kwargs}
     for old, new in (("trial_id", "id"), ("trial_name", "name")):
@@ -146,7 +147,7 @@ def setup_wandb(
     )
     session = current_session()
     if session is None:
-        return _run(wandb, {"config": unflatten(plain_config(plain)), **options}, key, {})
+        return _run({"config": unflatten(plain_config(plain)), **options}, key, {})
     info = session.info
     path = info.directory
     run_path = os.path.dirname(info.directory)
@@ -167,7 +168,6 @@ def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback"
 
 def _init(facts: TrialFacts, options: Mapping[str, Any], key: str | None, *, reinit: str, is_quiet: bool) -> Any:
     """The run of a trial."""
-    wandb = load_tracker("wandb", "WandbLoggerCallback")
     given = {name: value for name, value in options.items() if value is not None}
     arguments: dict[str, Any] = {
         "id": facts.trial_id,
@@ -182,10 +182,12 @@ def _init(facts: TrialFacts, options: Mapping[str, Any], key: str | None, *, rei
         **given,
     }
     # In the driver, stdout does not belong to the trial, and two lines for each trial would hide the run's table.
-    return _run(wandb, arguments, key, {"console": "off", "silent": True} if is_quiet else {})
+    return _run(arguments, key, {"console": "off", "silent": True} if is_quiet else {})
 
 
-def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[str, Any]) -> Any:
+def _run(arguments: dict[str, Any], key: str | None, settings: dict[str, Any]) -> Any:
+    import wandb
+
     given = arguments.get("settings")
     if given is None or isinstance(given, Mapping):
         given = wandb.Settings(**{**settings, **(given or {})})

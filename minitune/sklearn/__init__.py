@@ -9,28 +9,15 @@
 
 from __future__ import annotations
 
-_OLDEST = (1, 6)
-"""The estimator is made of parts of scikit-learn that have had their present form since this version."""
+from minitune.base.lazy import listing
 
-
-def _require_scikit_learn() -> None:
-    how = "install it with: pip install 'scikit-learn>=1.6'"
-    try:
-        import sklearn
-    except ImportError as error:
-        raise ModuleNotFoundError(f"minitune.sklearn needs scikit-learn ({error}); {how}", name="sklearn") from error
-    if tuple(int(part) for part in sklearn.__version__.split(".")[:2]) < _OLDEST:
-        oldest = ".".join(map(str, _OLDEST))
-        raise ImportError(
-            f"minitune.sklearn needs scikit-learn {oldest} or newer, but found {sklearn.__version__}; {how}",
-            name="sklearn",
-        )
-
-
-_require_scikit_learn()
-
-from minitune.base.lazy import listing  # noqa: E402
-from minitune.sklearn.search_cv import TuneSearchCV  # noqa: E402  # only now it is known that this can be imported
+try:
+    from minitune.sklearn.search_cv import TuneSearchCV
+except ImportError as error:
+    raise type(error)(
+        f"minitune.sklearn needs scikit-learn 1.6 or newer ({error}); install it with: pip install 'scikit-learn>=1.6'",
+        name="sklearn",
+    ) from error
 
 __all__ = ["TuneSearchCV"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from minitune.base.files import StorageContext as StorageContext
 from minitune.base.text import warn_once
@@ -12,6 +12,8 @@ from minitune.resources import BundleAllocation, Resources
 from minitune.trainable.session import Session, current_session, warn_outside
 from minitune.trainable.session import get_checkpoint as get_checkpoint
 from minitune.trainable.session import report as report
+
+_Value = TypeVar("_Value")
 
 
 class TuneContext:
@@ -122,49 +124,28 @@ def get_gpu_ids() -> list[Any]:
     return [int(gpu) if gpu.isdecimal() else gpu for gpu in ids]
 
 
-def get_experiment_name() -> str | None:
-    """Old form of `get_context().get_experiment_name()`; warns once."""
-    return _old("get_experiment_name").get_experiment_name()
+def _old(getter: Callable[[TuneContext], _Value]) -> Callable[[], _Value]:
+    """A getter of `TuneContext` as a function, as it was in earlier versions of Ray; it warns once."""
+    name = getter.__name__
+
+    def get() -> _Value:
+        warn_once(f"{name}() is old: use get_context().{name}()")
+        return getter(_CONTEXT)
+
+    get.__name__ = name
+    get.__qualname__ = name
+    get.__doc__ = f"Old form of `get_context().{name}()`; warns once."
+    return get
 
 
-def get_trial_name() -> str | None:
-    """Old form of `get_context().get_trial_name()`; warns once."""
-    return _old("get_trial_name").get_trial_name()
-
-
-def get_trial_id() -> str | None:
-    """Old form of `get_context().get_trial_id()`; warns once."""
-    return _old("get_trial_id").get_trial_id()
-
-
-def get_trial_resources() -> Resources | None:
-    """Old form of `get_context().get_trial_resources()`; warns once."""
-    return _old("get_trial_resources").get_trial_resources()
-
-
-def get_trial_dir() -> str | None:
-    """Old form of `get_context().get_trial_dir()`; warns once."""
-    return _old("get_trial_dir").get_trial_dir()
-
-
-def get_world_size() -> int:
-    """Old form of `get_context().get_world_size()`; warns once."""
-    return _old("get_world_size").get_world_size()
-
-
-def get_world_rank() -> int:
-    """Old form of `get_context().get_world_rank()`; warns once."""
-    return _old("get_world_rank").get_world_rank()
-
-
-def get_local_rank() -> int:
-    """Old form of `get_context().get_local_rank()`; warns once."""
-    return _old("get_local_rank").get_local_rank()
-
-
-def _old(name: str) -> TuneContext:
-    warn_once(f"{name}() is old: use get_context().{name}()")
-    return _CONTEXT
+get_experiment_name = _old(TuneContext.get_experiment_name)
+get_trial_name = _old(TuneContext.get_trial_name)
+get_trial_id = _old(TuneContext.get_trial_id)
+get_trial_resources = _old(TuneContext.get_trial_resources)
+get_trial_dir = _old(TuneContext.get_trial_dir)
+get_world_size = _old(TuneContext.get_world_size)
+get_world_rank = _old(TuneContext.get_world_rank)
+get_local_rank = _old(TuneContext.get_local_rank)
 
 
 def _session(name: str) -> Session | None:

@@ -65,17 +65,10 @@ def test_windows_can_import_and_a_run_names_wsl_at_once(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("version", "message"),
-    [
-        ([], "needs scikit-learn (import of sklearn halted"),
-        (["1.5.2"], "needs scikit-learn 1.6 or newer, but found 1.5.2"),
-    ],
-)
-def test_the_search_for_scikit_learn_tells_how_to_install_it(version, message):
-    command = [sys.executable, SCRIPTS / "wants_scikit_learn.py", *version]
+def test_the_search_for_scikit_learn_tells_how_to_install_it():
+    command = [sys.executable, SCRIPTS / "wants_scikit_learn.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
-    assert message in done.stdout
+    assert done.stdout.startswith("minitune.sklearn needs scikit-learn 1.6 or newer (")
     assert done.stdout.endswith("install it with: pip install 'scikit-learn>=1.6' sklearn\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import pickle
@@ -137,22 +136,6 @@ def test_metadata_are_routed_as_in_scikit_learn() -> None:
     assert set(without_times(ours.cv_results_)["mean_test_score"]) == set(
         without_times(theirs.cv_results_)["mean_test_score"]
     )
-
-
-@pytest.mark.parametrize(
-    ("version", "is_refused"),
-    [("0.24.2", True), ("1.5.2", True), ("1.6.0", False), ("1.7.dev0", False), ("1.10.1", False), ("2.0", False)],
-)
-def test_an_older_scikit_learn_is_refused_by_its_version(
-    version: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sklearn, "__version__", version)
-    if is_refused:
-        text = rf"needs scikit-learn 1\.6 or newer, but found {version}; install it with: pip install"
-        with pytest.raises(ImportError, match=text):
-            importlib.reload(minitune.sklearn)
-    else:
-        assert importlib.reload(minitune.sklearn).TuneSearchCV is TuneSearchCV
 
 
 def test_used_private_functions_of_scikit_learn_keep_their_signatures() -> None:

@@ -1,9 +1,8 @@
-"""Imports what needs scikit-learn, where that is missing, or has the version that the argument says."""
+"""Imports what needs scikit-learn, where that is missing."""
 
 import sys
-import types
 
-sys.modules["sklearn"] = types.SimpleNamespace(__version__=sys.argv[1]) if sys.argv[1:] else None
+sys.modules["sklearn"] = None
 try:
     import minitune.sklearn  # noqa: F401
 except ImportError as error:
