@@ -17,7 +17,6 @@ from minitune.base.settings import setting
 from minitune.base.text import plain_numbers, warn_once
 from minitune.error import InvalidArgumentError
 from minitune.resources import CPU, GPU, Resources
-from minitune.space.domains import Domain, is_grid
 
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
@@ -285,8 +284,6 @@ class RunConfig(Config):
 class ScalingConfig(Config):
     """What a trainer of `minitune.train` needs: the resources of its one worker, which is the trial's process.
 
-    In a `param_space`, a field, or a member of `resources_per_worker`, may be a domain.
-
     Args:
         num_workers: Must be 1.
         use_gpu: Whether the worker needs a GPU.
@@ -300,33 +297,31 @@ class ScalingConfig(Config):
             another type.
     """
 
-    num_workers: Any = 1
-    use_gpu: Any = False
+    num_workers: int = 1
+    use_gpu: bool = False
     resources_per_worker: Mapping[str, Any] | None = None
     placement_strategy: Any = "PACK"
     trainer_resources: Mapping[str, Any] | None = None
     accelerator_type: str | None = None
 
     def _check(self) -> None:
-        if not _is_open(self.num_workers):
-            _check_num_workers(self.num_workers)
-        if not _is_open(self.use_gpu):
-            require_flag("use_gpu", self.use_gpu)
+        require(is_whole(self.num_workers) and self.num_workers >= 1, "num_workers: 1", self.num_workers)
+        if self.num_workers > 1:
+            raise ValueError(
+                f"num_workers must be 1, but got {self.num_workers}: here a trainer is one process, the trial. Ray's "
+                'own trainers train with several workers, also inside a trial of TuneConfig(executor="ray"). For '
+                "processes that a trial starts itself, reserve resources with PlacementGroupFactory"
+            )
+        require_flag("use_gpu", self.use_gpu)
         for name in ("resources_per_worker", "trainer_resources"):
             value = getattr(self, name)
             require(value is None or isinstance(value, Mapping), f"{name}: None or a dict such as {{'CPU': 2}}", value)
         gpus = (self.resources_per_worker or {}).get(GPU)
-        if gpus is not None and not _is_open(gpus) and not _is_open(self.use_gpu):
+        if gpus is not None:
             rule = f"use_gpu: {gpus > 0} where resources_per_worker holds {gpus} GPUs"
             require(bool(self.use_gpu) == (gpus > 0), rule, self.use_gpu)
         if self.accelerator_type is not None:
             warn_once("accelerator_type is ignored: the GPUs of this machine are all that there are")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, as in a `param_space`."""
-        usual = ScalingConfig()
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return {name: value for name, value in values.items() if not _is_same(value, getattr(usual, name))}
 
     def as_placement_group_factory(self) -> Resources:
         """The resources of a trial.
@@ -342,21 +337,6 @@ class ScalingConfig(Config):
         for name, amount in (self.trainer_resources or {}).items():
             worker[name] = worker.get(name, 0) + amount
         return Resources([worker], self.placement_strategy)
-
-
-def _is_open(value: Any) -> bool:
-    """Whether the value of a field is drawn for each trial."""
-    return isinstance(value, Domain) or is_grid(value)
-
-
-def _check_num_workers(num_workers: Any) -> None:
-    require(is_whole(num_workers) and num_workers >= 1, "num_workers: 1", num_workers)
-    if num_workers > 1:
-        raise ValueError(
-            f"num_workers must be 1, but got {num_workers}: here a trainer is one process, the trial. Ray's own "
-            'trainers train with several workers, also inside a trial of TuneConfig(executor="ray"). For processes '
-            "that a trial starts itself, reserve resources with PlacementGroupFactory"
-        )
 
 
 def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:

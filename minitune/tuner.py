@@ -15,7 +15,7 @@ from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
 from minitune.base.settings import RESUME, is_on, shared_variable
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
-from minitune.driver.experiment_spec import HasToDict, as_space
+from minitune.driver.experiment_spec import as_space
 from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.record.layout import RunDirectory, locate_run, run_path
@@ -64,7 +64,7 @@ class Tuner:
         self,
         trainable: Callable[..., Any] | str | None = None,
         *,
-        param_space: Mapping[Any, Any] | HasToDict | None = None,
+        param_space: Mapping[Any, Any] | None = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
         _tuner_kwargs: Mapping[str, Any] | None = None,

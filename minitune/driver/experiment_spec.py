@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from minitune.base.checks import check_num_samples, duration_s, require_creator, shown
 from minitune.base.files import StorageContext, local_path
@@ -100,7 +100,7 @@ class Experiment:
             check_run_name(name)
         self.storage_path = storage_path or local_dir
         local_path(self.storage_path or default_storage_path())  # raises an error for a path on another machine
-        self.param_space = _copied_space(config, "config", "a dict")
+        self.param_space = as_space(config, "config")
         self.num_samples = _limited_samples(check_num_samples(num_samples))
         # When trials stop: limits of a dict are read for each trial, and a stopper hears the results of all.
         self.stop = stop
@@ -307,28 +307,15 @@ def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Check
     return checkpoint
 
 
-class HasToDict(Protocol):
-    """A search space of another library."""
-
-    def to_dict(self) -> Any:
-        """The space as a dict."""
-
-
 def as_space(space: Any, name: str = "param_space") -> dict[str, Any]:
-    """Convert a dict, None, or an object with `to_dict` to a new dict, which must not be a single grid."""
-    if hasattr(space, "to_dict") and not isinstance(space, (Mapping, type)):
-        space = space.to_dict()
-    return _copied_space(space, name, "a dict, or an object with to_dict")
-
-
-def _copied_space(space: Any, name: str, rule: str) -> dict[str, Any]:
+    """Convert a dict or None to a new dict, which must not be a single grid."""
     if space is None:
         return {}
     if not isinstance(space, Mapping):
         way = "give each parameter a name: {'x': uniform(0, 1)}"
         if callable(space):
             way = "a function that uses a trial of Optuna goes to OptunaSearch(space=...)"
-        raise ValueError(f"{name} must be {rule}, but got {shown(space)}; {way}")
+        raise ValueError(f"{name} must be a dict, but got {shown(space)}; {way}")
     if is_grid(space):
         raise ValueError(
             f"{name} must be a dict of parameters by name, but got the grid {shown(space)}; "

@@ -182,7 +182,7 @@ NOT_HERE = {
     "Analysis": _RESULTS,
     "DataConfig": _NO_DATA,
     "DurableTrainable": _NO_SYNC,
-    "_Config": "any object with to_dict() can be a param_space",
+    "_Config": "pass a dict as param_space",
     "_internal": _INTERNAL,
     "_make_scheduler": "use create_scheduler()",
     "_private": f"{_INTERNAL}; get_node_ip_address() is in ray.util",

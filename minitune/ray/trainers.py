@@ -147,7 +147,7 @@ class DataParallelTrainer(BoundFunction):
         return self
 
     def space(self, param_space: Any) -> Any:
-        """The space of a `Tuner`, with the fields of a `ScalingConfig` as parameters.
+        """The space of a `Tuner`.
 
         Raises:
             ValueError: If it has other keys than a trainer takes.
@@ -161,10 +161,7 @@ class DataParallelTrainer(BoundFunction):
                     f"param_space of a trainer must have the keys {' and '.join(known)}, but got {shown(key)}: pass "
                     f"the parameters of the loop as {{{_LOOP_CONFIG!r}: {{...}}}}"
                 )
-        space = dict(param_space)
-        if isinstance(space.get(_SCALING), ScalingConfig):
-            space[_SCALING] = space[_SCALING].to_dict()
-        return space
+        return param_space
 
     def fit(self) -> Result:
         """Train once, as a run with one trial. Blocks. `Tuner.restore(path, trainer)` resumes it.

@@ -3,11 +3,9 @@
 Others are in bad_values.txt, under the name of the class `InvalidArgumentError`.
 """
 
-import os
-
 import pytest
 
-from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner
+from minitune import RunConfig, TuneConfig, TuneError, Tuner
 from minitune.schedulers import PB2, PopulationBasedTraining
 from minitune.trainable.registry import get_trainable_cls
 
@@ -36,19 +34,3 @@ def test_the_error_is_a_tune_error_and_a_value_error(name):
     with pytest.raises(TuneError) as caught:
         BOTH[name]()
     assert isinstance(caught.value, ValueError)
-
-
-def test_an_object_with_to_dict_is_a_space_of_a_tuner_but_not_of_an_experiment():
-    """As in Ray Tune; `run` takes one, too."""
-
-    class Space:
-        def to_dict(self):
-            return {"x": 1}
-
-    assert Tuner(score, param_space=Space())._plan.experiment.param_space == {"x": 1}
-    for wrong in (object(), Space):
-        with pytest.raises(ValueError, match="param_space must be a dict, or an object with to_dict"):
-            Tuner(score, param_space=wrong)
-    with pytest.raises(ValueError, match=r"config must be a dict, but got .*; give each parameter"):
-        Experiment("e", score, config=Space())
-    assert not os.path.exists(os.environ["MINITUNE_STORAGE_PATH"])

@@ -13,14 +13,6 @@ def train(config: dict[str, Any]) -> dict[str, Any]:
     return {"loss": 1}
 
 
-class Space:
-    """A space of another library."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The space."""
-        return {"x": 1}
-
-
 class Mine(tune.Trainable):
     """A class."""
 
@@ -34,7 +26,7 @@ tune.TuneConfig(metric=["a", "b"], mode=["min", "obs"], search_alg=tune.TPESearc
 tune.TuneConfig(search_alg=tune.BasicVariantGenerator(), scheduler=tune.ASHAScheduler(), mode=None)
 tune.TuneConfig(search_alg=tune.ConcurrencyLimiter(tune.TPESearch(), 2))
 tune.Tuner(train, param_space={"x": tune.uniform(0, 1), "y": {"z": [1]}})
-tune.Tuner(Mine, param_space=Space())
+tune.Tuner(Mine)
 tune.Tuner("registered", param_space=OrderedDict(x=1))
 tune.Tuner(lambda config: 1.0)
 tune.Tuner(tune.with_parameters(train, data=1))
