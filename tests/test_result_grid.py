@@ -322,33 +322,6 @@ def test_values_are_plain_also_without_the_file():
         json.dumps(row)
 
 
-class Array:
-    """A small array, as those of numpy; the file has its items."""
-
-    __array_interface__ = None
-    size = 2
-
-    def tolist(self):
-        return [1, 2]
-
-
-def test_an_array_is_a_list_in_the_last_row_alone_too():
-    def reports_arrays(config):
-        for _ in range(2):
-            report({"array": Array()})
-
-    grid = fit(reports_arrays, {})
-    assert [row["array"] for row in (*grid[0].get_rows(), *grid.get_rows())] == [[1, 2]] * 3
-
-
-def test_a_line_of_the_file_counts_only_if_it_is_the_same_report():
-    (result,) = fit(lambda config: {"odd": Odd()}, {})
-    for line in ({"odd": "mine", "training_iteration": 1}, [], "no JSON"):
-        Path(result.path, "result.json").write_text(line if isinstance(line, str) else json.dumps(line))
-        (row,) = result.get_rows()
-        assert row["odd"] == "as text"
-
-
 # -- from_path --------------------------------------------------------------------------------------------------------
 
 

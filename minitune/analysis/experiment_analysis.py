@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger("minitune")
-
-
-class _ByTrial(dict[str, Any]):
-    """Values by trial id. A trial's directory finds them, too: in Ray 1, it was the key."""
-
-    def __init__(self, trials: Sequence[Trial], value_of: Callable[[Trial], Any]):
-        super().__init__({trial.trial_id: value_of(trial) for trial in trials})
-        self._ids = {trial.local_path: trial.trial_id for trial in trials}
-
-    def __missing__(self, key: str) -> Any:
-        return self[self._ids[key]]
 
 
 class ExperimentAnalysis:
@@ -117,17 +106,14 @@ class ExperimentAnalysis:
 
     @cached_property
     def trial_dataframes(self) -> dict[str, pandas.DataFrame]:
-        """All reports of each trial, by trial id; a trial's directory also finds them. Needs pandas."""
+        """All reports of each trial, by trial id. Needs pandas."""
         pandas = import_pandas()
-        return _ByTrial(self.trials, lambda trial: pandas.DataFrame(result_rows(trial.local_path)))
+        return {trial.trial_id: pandas.DataFrame(result_rows(trial.local_path)) for trial in self.trials}
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """The configuration of each trial, by trial id; a trial's directory also finds it. With `prefix`: flattened,
-        with the prefix `config/`.
-        """
-        if prefix:
-            return _ByTrial(self.trials, lambda trial: flat_row({CONFIG: trial.reported_config}))
-        return _ByTrial(self.trials, lambda trial: dict(trial.reported_config))
+        """The configuration of each trial, by trial id. With `prefix`: flattened, with the prefix `config/`."""
+        configs = {trial.trial_id: trial.reported_config for trial in self.trials}
+        return {name: flat_row({CONFIG: config}) if prefix else dict(config) for name, config in configs.items()}
 
     def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[ResultRow]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.

@@ -9,15 +9,10 @@ from dataclasses import dataclass
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
-from minitune.base.text import one_line
-from minitune.error import TrialError
 from minitune.experiment.goal import SCOPES, check_mode
 from minitune.experiment.trial import Trial
 
 logger = logging.getLogger("minitune")
-
-_LONGEST = 200
-"""The maximum number of characters of an error."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +67,10 @@ class Target:
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:
     """A line for each of `error_groups`: how many errors there are, and the first one."""
     # here, because a run that shows nothing needs no tables
+    from minitune.view.rows import last_line
     from minitune.view.summary import error_groups
 
-    return [f"{len(alike)} x {one_line(_text_of(alike[0].error))[:_LONGEST]}" for alike in error_groups(trials)]
-
-
-def _text_of(error: TrialError | None) -> str:
-    if error is None:
-        return ""
-    if error.remote is not None and not error.cause:
-        return error.remote.last_line()  # with all lines of the message
-    return error.summary()
+    return [f"{len(alike)} x {last_line(alike[0])}" for alike in error_groups(trials)]
 
 
 def log_failures(results: RunResults, may_print: bool = False) -> None:

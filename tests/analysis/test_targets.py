@@ -13,11 +13,11 @@ def test_each_kind_of_error_is_a_line_the_most_frequent_first():
     def fails(config):
         raise ValueError(config["text"])
 
-    grid = fit(fails, {"text": grid_search(["one", "two", "two", "a\nb" + "c" * 300])})
+    grid = fit(fails, {"text": grid_search(["one", "two", "two", "a\nb"])})
     assert grouped_errors(grid._run.trials) == [
         "2 x ValueError: two",
         "1 x ValueError: one",
-        f"1 x ValueError: a b{'c' * 185}",
+        "1 x ValueError: a",
     ]
 
 
