@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from minitune.base import files
 from minitune.base.checks import require_flag
 from minitune.base.forks import Origin
-from minitune.base.shared_values import ObjectRef, ValueDirectory, store
+from minitune.base.shared_values import ObjectRef, ValueDirectory
 from minitune.trainable.session import current_session
 
 if TYPE_CHECKING:
@@ -24,18 +23,6 @@ if TYPE_CHECKING:
     from minitune.executors.trial_executor import TrialExecutor
 
 logger = logging.getLogger("minitune")
-
-# Arguments of Ray's `init`, and below the blank line those of its earlier versions, that have no effect here.
-_OF_A_CLUSTER = """
-    allow_multiple cgroup_path configure_logging dashboard_host dashboard_port enable_resource_isolation
-    include_dashboard job_config labels log_to_driver logging_config logging_format logging_level namespace
-    object_store_memory proxy_server_url runtime_env system_reserved_cpu system_reserved_memory
-
-    driver_mode driver_object_store_memory huge_pages include_java include_webui internal_config java_worker_options
-    job_id load_code_from_local lru_evict memory node_ip_address num_redis_shards num_workers object_id_seed
-    plasma_directory plasma_store_socket_name raylet_socket_name redirect_output redirect_worker_output
-    redis_max_clients redis_max_memory redis_password redis_port temp_dir use_pickle use_raylet webui_host
-"""
 
 ON_THIS_MACHINE = (
     'init(address=...) names a Ray cluster, but the run uses this machine: TuneConfig(executor="ray") uses the cluster'
@@ -87,12 +74,11 @@ def init(
 
     `address` is None, `"local"` or `"auto"` for this machine, or host and port of a Ray cluster, for runs with
     `TuneConfig(executor="ray")`. `resources` has other resources by name, and `memory` in bytes. `local_mode` runs
-    trials one at a time in this process. `ignore_reinit_error` allows a second call, without effect. Other arguments of
-    Ray's `init` have none, with one warning.
+    trials one at a time in this process. `ignore_reinit_error` allows a second call, without effect. Others, such as
+    those of Ray's `init`, have none, with one warning.
 
     Raises:
         RuntimeError: If `init` was called before, or a run was started.
-        TypeError: If Ray's `init` has no such argument.
         ValueError: If a number or `address` is invalid, or totals are given for a cluster.
     """
     from minitune.executors.devices import machine_resources
@@ -106,9 +92,6 @@ def init(
         )
     require_flag("local_mode", local_mode)
     require_flag("ignore_reinit_error", ignore_reinit_error)
-    unknown = sorted(name for name in other if name not in _OF_A_CLUSTER.split() and not name.startswith("_"))
-    if unknown:
-        raise TypeError(f"init() does not know {', '.join(unknown)}; see its docstring")
     if is_initialized():
         if ignore_reinit_error:
             logger.info("init() does nothing: it was called, or a run was started, before")
@@ -183,25 +166,18 @@ def put(value: Any) -> ObjectRef:
     """Store a value once, for any number of trials. Blocks while it writes.
 
     It is in a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete unless a signal
-    kills it, or, from a trial, in its directory for good. A run copies the values of its configurations, so that it can
-    be resumed.
+    kills it. A run copies the values of its configurations, so that it can be resumed.
 
     Raises:
         TypeError: If the value cannot be pickled, or is itself a reference.
         OSError: If the file cannot be written.
+        RuntimeError: In a trial, whose process may end before others read the value.
     """
+    if current_session() is not None:
+        raise RuntimeError("put() must be called before the run: in a trial, report the value, or write a checkpoint")
     if isinstance(value, ObjectRef):
         raise TypeError(f"value must not be a reference, but got {value!r}; it can be passed on as it is")
-    number = next(_numbers)
-    what = "the value of put()"
-    session = current_session()
-    if session is None:
-        return ObjectRef(_values().put(value, what).path, number)
-    directory = os.path.join(session.info.directory, "objects")  # the worker may end before other trials read the value
-    files.make_directory(directory, 0o700)
-    path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
-    store(value, path, what)
-    return ObjectRef(path, number)
+    return ObjectRef(_values().put(value, "the value of put()").path, next(_numbers))
 
 
 def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:

@@ -115,12 +115,13 @@ def test_values_end_with_shutdown():
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_reference_may_be_in_a_space_and_be_made_in_a_trial(executor):
+def test_a_reference_may_be_in_a_space_and_is_not_made_in_a_trial(executor):
     def objective(config):
         data = ray.get(config["data"])
         data.append(0)
-        own = ray.put(len(data))
-        report({"length": ray.get(own), "started": ray.is_initialized()})
+        with pytest.raises(RuntimeError, match=r"put\(\) must be called before the run"):
+            ray.put(data)
+        report({"length": len(data), "started": ray.is_initialized()})
 
     refs = [ray.put([1]), ray.put([1, 2])]
     first, second = fit(objective, executor=executor, space={"data": grid_search(refs)})

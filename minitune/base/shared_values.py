@@ -344,13 +344,11 @@ class ObjectStore:
 
     def take_in(self, path: str) -> Stored | None:
         """Copy the file of a value of `put` into the store: the run outlives the process that has put it. None if it
-        is a file of the run itself, or gone. Blocks.
+        is gone. Blocks.
         """
         directory, name = os.path.split(path)
         if directory == self.directory:
             return Stored(name.removesuffix(".pkl"), "", os.path.getsize(path))
-        if path.startswith(os.path.dirname(self.directory) + os.sep):
-            return None
         if path not in self._taken_in:
             files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
             temporary = os.path.join(self.directory, files.temporary_name())
