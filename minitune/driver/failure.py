@@ -179,7 +179,6 @@ class Failures:
 
     def _retry(self, trial: Trial, error: TrialError) -> None:
         cause = error.summary()
-        self._outcomes.step_back(trial, refused=trial.phase is Phase.RESTORING)
         most: int | str = "any number"
         if trial.max_failures >= 0:
             most = trial.max_failures + 1

@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from minitune.checkpoint import matches
 from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.state import Request, RunningTrial, RunState
@@ -180,28 +179,6 @@ class Outcomes:
             running.requested = Decision.stop(ending)
             return True
         return False
-
-    def step_back(self, trial: Trial, *, refused: bool) -> None:
-        """Before a retry, replace a useless newest checkpoint by the one before. `refused`: the attempt failed to load
-        it; the last complete one is kept anyway.
-        """
-        # An inherited checkpoint belongs to the donor, which may be able to load it.
-        if trial.inherited is not None:
-            return
-        while trial.checkpoints:
-            newest = trial.checkpoints[-1].record
-            is_whole = matches(newest, trial.local_path)
-            is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
-            if not is_useless or not self.recorder.discard(trial, newest):
-                return
-            logger.warning(
-                "%s of trial %s %s; its next attempt starts from %s",
-                newest.directory,
-                trial.name,
-                "could not be loaded" if is_whole else "does not match its record",
-                trial.start_point().name,
-            )
-            refused = False
 
     def release(self, trial: Trial) -> None:
         """Release everything that was kept for a trial. It has ended, and its status is set."""

@@ -89,16 +89,6 @@ class CheckpointManager:
             del self._pins[key]
         return self.collect()
 
-    def discard(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """Drop a checkpoint that is damaged or refused, and return those to remove, this one first; none if it is
-        pinned or unknown.
-        """
-        others = [kept for kept in trial.checkpoints if kept.record.number != record.number]
-        if len(others) == len(trial.checkpoints) or (trial.trial_id, record.number) in self._pins:
-            return []
-        trial.checkpoints[:] = others
-        return [Surplus(trial, record), *self.collect()]
-
     def remove(self, surplus: Surplus) -> None:
         """Remove the directory of a dropped checkpoint, after the journal has the `drop` record. A failure is only
         logged: the next open removes it.

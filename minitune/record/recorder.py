@@ -172,12 +172,6 @@ class Recorder:
         self.write()
         self._drop(self._checkpoints.add(trial, kept))
 
-    def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
-        """Drop a useless checkpoint; False if another trial needs it."""
-        surplus = self._checkpoints.discard(trial, record)
-        self._drop(surplus)
-        return bool(surplus)
-
     def unpin(self, trial: Trial, record: CheckpointRecord) -> None:
         """End one `pin`, after the checkpoint has been loaded."""
         self._drop(self._checkpoints.unpin(trial, record))

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import SavedCounter, control_group, fit, is_gone, journal_of, restore
+from kit import control_group, fit, is_gone, journal_of
 
-from minitune import Trainable, get_context, grid_search, report
+from minitune import Trainable, grid_search, report
 from minitune.error import WorkerStartError
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -70,49 +70,6 @@ def test_a_death_for_lack_of_memory_is_known_from_the_kernel(script):
     peak = re.search(r"peak memory (\d+) MiB", error)
     assert peak
     assert 150 < int(peak[1]) < 250  # with what is shared
-
-
-# -- checkpoints that are of no use ------------------------------------------------------------------------------------
-
-
-class Refusing(SavedCounter):
-    """Fails once, after three steps. Then it cannot use its checkpoint, in the way that its configuration says."""
-
-    def step(self):
-        mark = Path(self.config["place"], "failed")
-        if self.n == 3 and not mark.exists():
-            mark.touch()
-            if self.config["how"] == "empty":
-                Path(get_context().get_trial_dir(), "checkpoint_000002", "_dict_checkpoint.pkl").write_bytes(b"")
-            raise RuntimeError("once")
-        return super().step()
-
-    def load_checkpoint(self, checkpoint):
-        super().load_checkpoint(checkpoint)
-        with Path(self.config["place"], "loaded").open("a") as file:
-            file.write(f"{self.n} ")
-        if self.config["how"] == "refuse" and self.n == 3:
-            raise OSError("this one is not to my taste")
-        if self.config["how"] == "die" and self.n == 3:
-            os._exit(9)
-
-
-@pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize(
-    ("how", "max_failures", "loaded"), [("refuse", 2, "3 2 "), ("die", 2, "3 2 "), ("empty", 1, "2 ")]
-)
-def test_unusable_checkpoint_falls_back_to_the_one_before(how, max_failures, loaded, tmp_path, caplog):
-    config = {"end": 6, "how": how, "place": str(tmp_path)}
-    executor = "local" if how == "die" else "inline"
-    (result,) = fit(Refusing, config, max_failures=max_failures, checkpoint_frequency=1, executor=executor)
-    (again,) = restore(Refusing).get_results()
-    assert (result.error, result.metrics["n"]) == (None, 6)
-    assert again.metrics["n"] == again.metrics["training_iteration"] == 6
-    assert (tmp_path / "loaded").read_text() == loaded
-    reason = "does not match its record" if how == "empty" else "could not be loaded"
-    told = rf"checkpoint_000002 of trial \S+ {reason}; its next attempt starts from checkpoint_000001"
-    assert len(re.findall(told, caplog.text)) == 1
-    assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [2]
 
 
 def test_a_setup_that_fails_counts_like_any_failure():

@@ -121,28 +121,11 @@ def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path):
         run.commit(trial)
 
     assert run.numbers(trial) == [0, 3]
-    assert run.manager.discard(trial, donor) == [], "not even if its own trial could not load it"
     run.carry_out(run.manager.unpin(trial, donor))
     assert run.numbers(trial) == [0, 3]
     run.carry_out(run.manager.unpin(trial, donor))
     assert run.numbers(trial) == [3]
     assert run.manager.unpin(trial, donor) == []
-
-
-def test_a_refused_checkpoint_goes_and_the_one_before_is_the_newest(tmp_path):
-    run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="acc")
-    trial = run.trial()
-    for accuracy in (0.9, 0.8, 0.1):
-        run.commit(trial, acc=accuracy)
-    run.carry_out(run.manager.discard(trial, trial.checkpoints[-1].record))
-    assert run.numbers(trial) == [0, 1]
-    run.carry_out(run.manager.discard(trial, trial.checkpoints[0].record))
-    assert run.numbers(trial) == [1]
-
-    run.commit(trial, acc=0.2)
-    run.commit(trial, acc=0.3)
-    assert run.numbers(trial) == [1, 4]
-    assert run.manager.discard(trial, CheckpointRecord(77, 1, 1, 1)) == []
 
 
 def test_a_resumed_run_counts_existing_checkpoints(tmp_path):
