@@ -41,13 +41,9 @@ class PluginCaller:
 
     Args:
         slow_s: The log names a hook that takes longer, once: all trials wait for it.
-
-    Attributes:
-        interrupted: The plug-in whose hook the user has ended by Ctrl-C.
     """
 
     def __init__(self, slow_s: float = math.inf) -> None:
-        self.interrupted: object = object()
         self._slow_s = slow_s
         self._slow: set[str] = set()
         self._num_forks = forks.num_forks
@@ -68,9 +64,6 @@ class PluginCaller:
                 user_code.running = hook, begin_s
                 value = hook(*args, **kwargs)
             except (PluginError, DiskError):  # a logger of this package raises a DiskError
-                raise
-            except KeyboardInterrupt:
-                self.interrupted = getattr(hook, "__self__", hook)
                 raise
             except Exception as error:
                 if forks.num_forks != self._num_forks:  # a forked child handles its own errors

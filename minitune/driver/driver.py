@@ -289,8 +289,6 @@ class Driver:
                 except KeyboardInterrupt:
                     if interrupts.name is not None:  # otherwise a hook has raised it by itself
                         self._ending = interruption(interrupts.name)
-                    if interrupts.lets_unwind:
-                        self.executor.shutdown(self.state.grace_s)
                     raise
                 finally:
                     if recorder.is_ours:  # otherwise a plug-in forked this child; the run continues in its parent

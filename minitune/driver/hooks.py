@@ -106,8 +106,7 @@ class Hooks:
         self.context = DriverContext(state, search_alg)
         self.iteration = 0
         self._state = state
-        self._caller = PluginCaller(number_setting("WARN_THRESHOLD_S"))
-        self._call = self._caller.call
+        self._call = PluginCaller(number_setting("WARN_THRESHOLD_S")).call
         self._limits: DictStopper | None = None
         self._limited: Mapping[str, Any] = {}  # the criterion of `_limits`
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
@@ -177,9 +176,8 @@ class Hooks:
         return [hook for hook in hooks if not _is_left(hook, base)]
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
-        """The run and all workers have ended. Every callback is called, even after an error, to close its files; but
-        not one with a hook that the user has interrupted, which would probably hang again. `after_error`: errors of
-        hooks are only logged.
+        """The run and all workers have ended. Every callback is called, even after an error, to close its files.
+        `after_error`: errors of hooks are only logged.
 
         Raises:
             TuneError: The error of the first hook that raised one.
@@ -187,8 +185,6 @@ class Hooks:
         """
         failure: TuneError | KeyboardInterrupt | None = None
         for listener in self._listeners["on_experiment_end"]:
-            if getattr(listener, "__self__", None) is self._caller.interrupted:
-                continue
             try:
                 self._call((listener,), None, trials=trials)
             except KeyboardInterrupt as error:

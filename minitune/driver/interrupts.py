@@ -34,17 +34,11 @@ _TOLD_S = 0.1
 """A hook that has run for so many seconds is named when a signal comes; a shorter one is back before a user can read.
 """
 
-_HANGS_S = 0.5
-"""A hook that has run for so many seconds is interrupted by a signal of `_DELIVERED_AGAIN`. Not measured: with more,
-the sender may kill the process first; with less, a hook that is only slow is interrupted.
-"""
-
 
 class Interrupts:
     """Signals that end a run, and requests of other processes.
 
-    In the user's code the second Ctrl-C raises a KeyboardInterrupt, and so does a signal that ends the process, if the
-    code seems to hang.
+    In the user's code the second Ctrl-C raises a KeyboardInterrupt.
 
     Attributes:
         has_requests: Whether another process has asked for something since this was set to False; see `stop_requests`.
@@ -53,7 +47,6 @@ class Interrupts:
     def __init__(self) -> None:
         self.name: str | None = None
         self.has_requests = False
-        self.lets_unwind = False
         self._num_ctrl_c = 0
         self._again: int | None = None  # the signal to send to this process once more
         self._hung = ""  # what the handler has interrupted
@@ -128,8 +121,7 @@ class Interrupts:
         name = signal.Signals(number).name
         self.name = self.name or name
         self._wake()
-        is_last = name in _DELIVERED_AGAIN  # most programs that send it wait, and then kill the process
-        if is_last:
+        if name in _DELIVERED_AGAIN:
             self._again = self._again or number
         elif name == "SIGINT":
             self._num_ctrl_c += 1
@@ -137,8 +129,7 @@ class Interrupts:
             return
         what, began_s = user_code.running
         taken_s = time.monotonic() - began_s
-        if self._num_ctrl_c > 1 or (is_last and taken_s >= _HANGS_S):
-            self.lets_unwind = is_last
+        if self._num_ctrl_c > 1:
             self._hung = f" in {hook_name(what)}, which had run for {taken_s:.1f} s"
             raise KeyboardInterrupt
         if taken_s >= _TOLD_S:

@@ -121,23 +121,9 @@ def resumed():
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """A hook hangs as soon as it has begun, and states are saved in each turn."""
+    """A hook is named as soon as it has begun, and states are saved in each turn."""
     monkeypatch.setattr("minitune.driver.interrupts._TOLD_S", 0)
-    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0)
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
-
-
-@pytest.fixture
-def sent_again(monkeypatch):
-    """The kinds of the journal's last records when SIGTERM came to this process's own handler."""
-    kinds = []
-
-    def note(number, frame):
-        kinds.append(journal_of()[-1]["type"])
-
-    before = signal.signal(signal.SIGTERM, note)
-    yield kinds
-    signal.signal(signal.SIGTERM, before)
 
 
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
@@ -209,27 +195,24 @@ def test_a_hook_that_catches_the_interrupt_cannot_keep_the_run_from_ending():
     assert len(caught) == 1
 
 
-def test_after_an_interrupt_all_callbacks_but_the_one_that_hung_hear_of_the_end():
+def test_after_an_interrupt_all_callbacks_hear_of_the_end():
     ended = []
 
     class Ends(Callback):
-        name = "other"
-
         def on_experiment_end(self, trials, **info):
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "one Ctrl-C would end this hook"
             assert journal_of()[-1]["type"] == "close"
-            ended.append(self.name)
+            ended.append(self)
 
     class Hangs(Ends):
-        name = "hung"
-
         def on_trial_result(self, *args, **info):
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
 
+    callbacks = [Ends(), Hangs(), Ends()]
     with pytest.raises(KeyboardInterrupt):
-        fit(SavedCounter, {"end": 6}, callbacks=[Ends(), Hangs(), Ends()])
-    assert ended == ["other", "other"]
+        fit(SavedCounter, {"end": 6}, callbacks=callbacks)
+    assert ended == callbacks
 
 
 def test_after_an_error_one_ctrl_c_ends_a_hook_at_the_end():
@@ -328,38 +311,22 @@ def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatc
     assert [record["metrics"]["n"] for record in journal_of() if record["type"] == "result"] == [1]
 
 
-# -- signals that end the process --------------------------------------------------------------------------------------
+# -- other signals ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("numbers", "kind", "hook"),
-    [([signal.SIGTERM], "search_alg", "suggest"), ([signal.SIGINT, signal.SIGTERM], "stop", "__call__")],
-)
-def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(numbers, kind, hook, sent_again):
-    hanging = Hanging(*numbers)
-    with pytest.raises(KeyboardInterrupt):
-        run_with(kind, hook, hanging)
-    assert not hanging.come_back
-    assert sent_again == ["close"]
-    assert journal_of()[-1]["ending"] == "interrupted"
-    assert resumed() == [6, 6]
-
-
-def test_sigterm_does_not_end_a_hook_that_has_just_begun(sent_again, monkeypatch):
-    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 60)
-    hanging = Hanging(signal.SIGTERM, signal.SIGTERM)
-    grid = run_with("callbacks", "on_trial_result", hanging)
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_another_signal_names_a_hook_and_never_ends_it(number, caplog):
+    sent_again = []
+    before = signal.signal(signal.SIGTERM, lambda *_: sent_again.append(journal_of()[-1]["type"]))
+    try:
+        hanging = Hanging(number, number)
+        grid = run_with("callbacks", "on_trial_start", hanging)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert hanging.come_back
     assert grid.interrupted
-    assert sent_again == ["close"]
-
-
-def test_sigusr1_names_a_hook_and_never_ends_it(caplog):
-    hanging = Hanging(signal.SIGUSR1, signal.SIGUSR1)
-    grid = run_with("callbacks", "on_trial_start", hanging)
-    assert hanging.come_back
-    assert grid.interrupted
-    assert "interrupted by SIGUSR1: Stuck.on_trial_start has run for" in caplog.text
+    assert sent_again == (["close"] if number == signal.SIGTERM else []), "after the run"
+    assert f"interrupted by {number.name}: Stuck.on_trial_start has run for" in caplog.text
 
 
 # -- our own code ------------------------------------------------------------------------------------------------------
