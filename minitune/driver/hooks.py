@@ -267,11 +267,13 @@ class Hooks:
 
     def added(self, trial: Trial) -> bool:
         """A trial was added, or will be retried; returns whether the scheduler was told."""
-        hooks = self._of_scheduler["on_trial_add"]
-        if not hooks or trial.repeats is not None:
-            return False
+        hooks = self._scheduler_hooks("on_trial_add", trial)
         self._call(hooks, trial, self.context, trial)
-        return True
+        return bool(hooks)
+
+    def _scheduler_hooks(self, name: str, trial: Trial) -> _HookList:
+        """The scheduler's hook; none for a repeat of `search.confirm`, of which no scheduler hears."""
+        return self._of_scheduler[name] if trial.repeats is None else ()
 
     def decide(
         self, trial: Trial, result: dict[str, Any], *, ends: bool = False, recorded: Decision | None = None
@@ -281,8 +283,7 @@ class Hooks:
 
         `ends`: the trial has ended by itself. `recorded`: the decision on record, so that their answers do not count.
         """
-        # The scheduler hears of no repeat: that runs as far as its trial did. Scheduler and searcher
-        # get the result of a trial that ends anyway once, as that of a trial that has completed.
+        # Scheduler and searcher get the result of a trial that ends anyway once, as that of a trial that has completed.
         ending = None
         is_met = self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
         if recorded is not None:
@@ -300,11 +301,9 @@ class Hooks:
             result[DONE] = True
             return Decision.stop(ending)
         searcher = self._of_searcher["on_trial_result"]
-        hooks = self._of_scheduler["on_trial_result"]
+        hooks = self._scheduler_hooks("on_trial_result", trial)
         if not (searcher or hooks):
             return recorded or GO_ON
-        if trial.repeats is not None:
-            hooks = ()
         # One dict for both: a scheduler may tell the searcher something by adding a key, as that of BOHB does.
         flat = flatten(complete(result, trial.attempt.config))
         answer = self._call(hooks, trial, self.context, trial, flat)
@@ -384,13 +383,10 @@ class Hooks:
             if trial.progress.config is not None:
                 result = complete(result, trial.progress.config)
             flat = flatten(result)
-            hooks = self._of_scheduler["on_trial_complete"]
-            if hooks and trial.repeats is None:
-                self._call(hooks, trial, self.context, trial, flat)
+            self._call(self._scheduler_hooks("on_trial_complete", trial), trial, self.context, trial, flat)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
         else:
-            if trial.repeats is None:
-                self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
+            self._call(self._scheduler_hooks("on_trial_remove", trial), trial, self.context, trial)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
         self.tell("on_trial_complete", trial)
 
@@ -404,8 +400,7 @@ class Hooks:
 
     def failed(self, trial: Trial) -> None:
         """An attempt of the trial has failed. Called before `recovers` or `errored`."""
-        if trial.repeats is None:
-            self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
+        self._call(self._scheduler_hooks("on_trial_error", trial), trial, self.context, trial)
         self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from minitune.base.files import local_path
@@ -139,8 +139,6 @@ class ResumedDriver(Driver):
         recorder.resume(state.trials)
         past = journal.read(run.journal, unpickle=True)  # not begun unless it is needed
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(past))
-        if self.plan.tune_config.deterministic:
-            _warn_of_order(state.unfinished.values(), self.seed)
         return replay.to_end
 
     def _components_to_load(self, snapshot: Snapshot) -> Iterator[str]:
@@ -151,19 +149,6 @@ class ResumedDriver(Driver):
             is_new = self._wanted.has_new_tune if component in (SEARCHER, SCHEDULER) else self._wanted.has_new_run
             if is_same and (not is_new or saves_itself(component, plugin)):
                 yield component
-
-
-def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:
-    """Warn if a deterministic run continues trials that an earlier driver started."""
-    begun = sum(trial.progress.num_reports > 0 for trial in unfinished)
-    if begun:
-        logger.warning(
-            "deterministic=True: trials that were running when this run stopped (%d have begun) go on from their last "
-            "checkpoints, so results may count in another order than without the stop; only a new run with seed=%d "
-            "gives the table of an uninterrupted one",
-            begun,
-            seed,
-        )
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:
