@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
@@ -36,7 +35,6 @@ from minitune.executors.trial_executor import Exited
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import TERMINATED, Phase, Transition
 from minitune.experiment.trial import Trial
-from minitune.record.journal import LOOK_S
 from minitune.result import DEFAULT_METRIC, MISSING, TRAINING_ITERATION, assign, flatten, own_metrics
 from minitune.space.domains import is_same
 
@@ -72,17 +70,7 @@ class Failures:
         self._equal = EqualFailures(outcomes.state, plan.failure_config.give_up_after, outcomes.recorder.run.path)
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
-        """Whether the trial's directory exists and the result has the objectives, which become plain numbers; if not,
-        the trial fails.
-        """
-        now_s = time.monotonic()
-        # A system call, so once a second is enough; but a trial with few reports may have ended by then.
-        if now_s >= running.look_s or running.trial.progress.num_reports < 2:
-            running.look_s = now_s + LOOK_S
-            fault = self._recorder.directories.fault(running.trial)
-            if fault is not None:
-                self.failed(running, _directory_error(running.trial, fault))
-                return False
+        """Whether the result has the objectives, which become plain numbers; if not, the trial fails."""
         if self._objectives.is_over:
             return True
         wrong = self._objectives.settle(result)
@@ -162,10 +150,6 @@ class Failures:
         cannot help. `gone`: the actor has exited.
         """
         trial = running.trial
-        fault = self._recorder.directories.fault(trial)
-        if fault is not None:  # another attempt cannot help
-            error = _directory_error(trial, fault)
-            final = True
         if not gone:
             self._outcomes.let_go(running, keep=False)
         trial.num_failures += 1
@@ -340,10 +324,6 @@ class EqualFailures:
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
-def _directory_error(trial: Trial, fault: OSError) -> TrialError:
-    return TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
-
-
 def _raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bool) -> TrialError:
     """The error of a trial whose trainable has raised, or could not be loaded or set up (`starting`)."""
     remote = remote.with_sources()

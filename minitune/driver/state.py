@@ -44,7 +44,6 @@ class RunningTrial:
             Then the trial has ended, even if a signal comes meanwhile.
         allocation: The actor's resources, once it is ready.
         idle: Whether no call is in flight: its worker has answered, and waits for the next call.
-        look_s: When to check the trial's directory again, by `time.monotonic`.
         overdue: The exceeded time limit: the trial fails when its worker has ended.
         is_cut_short: Whether the actor was stopped during a call, and may have written files without a report.
     """
@@ -57,7 +56,6 @@ class RunningTrial:
     is_final: bool = False
     allocation: Allocation | None = None
     idle: bool = False
-    look_s: float = 0.0
     overdue: Overdue | None = None
     is_cut_short: bool = False
 

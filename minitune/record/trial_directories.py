@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from minitune.base import files
 from minitune.base.disk import ends_run
 from minitune.error import TrialError
-from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
 from minitune.record.journal import Journal
 from minitune.record.layout import (
@@ -27,10 +26,6 @@ from minitune.record.layout import (
 )
 
 logger = logging.getLogger("minitune")
-
-
-# The phases in which none of the user's code has run.
-_BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
 
 
 class TrialDirectories:
@@ -52,32 +47,26 @@ class TrialDirectories:
             name = create_trial_directory(self._run.path, trial, self._creator)
             trial.set_directory(self._run.path, name)
         else:
-            fault = self.fault(trial)
-            if fault is not None:
-                raise fault
+            self._check(trial)
             # Before the attempt, which would give its checkpoint the number of one that was not recorded.
             self._clean(trial)
         return trial.local_path
 
-    def fault(self, trial: Trial) -> OSError | None:
-        """What is wrong with the directory of a trial that has been started; None if it is all right.
+    def _check(self, trial: Trial) -> None:
+        """Raise an error if the directory of a trial that has been started is gone.
 
         If a power cut has taken it before the trial's first report, it is made again.
-
-        Raises:
-            OSError: If it cannot be made.
-            DiskError: If the run's directory is gone.
         """
         if os.path.isdir(trial.local_path):
-            return None
+            return
         # If the whole run's directory has gone, no trial is to blame, and the run ends.
         self._journal.look()
-        if trial.phase in _BEFORE_USER_CODE and not trial.progress.num_reports:
+        if not trial.progress.num_reports:
             files.make_directory(trial.local_path, files.OWN_DIRECTORY_MODE)
-            return None
-        if os.path.exists(trial.local_path):
-            return NotADirectoryError(trial.local_path)
-        return FileNotFoundError(f"{trial.local_path} no longer exists")
+        elif os.path.exists(trial.local_path):
+            raise NotADirectoryError(trial.local_path)
+        else:
+            raise FileNotFoundError(f"{trial.local_path} no longer exists")
 
     def raise_if_run_ends(self, error: OSError, path: str) -> None:
         """Raise the error that ends the run if the disk has refused `path`, too many files are open, or the run's
