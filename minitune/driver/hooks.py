@@ -250,11 +250,6 @@ class Hooks:
             f"{hook_name(self.scheduler.choose_trial_to_run)} must return a trial or None, but returned {trial!r:.200}"
         )
 
-    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
-        """Why the scheduler has chosen the trial, as text and as facts; empty if it does not say."""
-        told: tuple[str, Mapping[str, Any]] = self._call((self.scheduler.why_chosen,), trial, trial)
-        return told
-
     # -- one trial -----------------------------------------------------------------------------------------------
 
     def tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
@@ -142,7 +141,7 @@ class Launcher:
             except TuneError as error:  # a worker that cannot be killed keeps the resources
                 raise Refusal(trial, TrialError(str(error))) from None
             if has_room:
-                return self._start(trial, trial is chosen)
+                return self._start(trial)
         return False
 
     def _drop_claims(self, candidates: list[Trial]) -> None:
@@ -151,11 +150,8 @@ class Launcher:
             if trial.phase is Phase.PAUSED and trial not in candidates:
                 self._executor.forget(trial.trial_id)
 
-    def _start(self, trial: Trial, is_chosen: bool) -> bool:
-        """Start a trial, which the scheduler may have chosen; False if nothing can be started now."""
-        why: tuple[str, Mapping[str, Any]] = "", {}
-        if is_chosen:
-            why = self._hooks.why_chosen(trial)
+    def _start(self, trial: Trial) -> bool:
+        """Start a trial; False if nothing can be started now."""
         if trial.phase is Phase.PAUSED:
             self._outcomes.take(trial, Transition.UNPAUSE, "chosen by the scheduler")
         try:  # before the record of the start, which names the directory
@@ -174,7 +170,7 @@ class Launcher:
         # With a new actor id, so that late events of the earlier actor find no trial.
         trial.begin_attempt(trial.attempt.number + 1)
         # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
-        self._recorder.attempt_starts(trial, start.name, *why)
+        self._recorder.attempt_starts(trial, start.name)
         self._state.move(trial, Transition.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory, start)
         return True

@@ -26,14 +26,8 @@ EXPLOIT = "EXPLOIT"
 EXPLORE = "EXPLORE"
 """The trial continues from its own checkpoint with other hyperparameters."""
 
-START = "START"
-"""A trial starts that the scheduler has chosen, with its reason."""
-
 RESUME = "RESUME"
 """A paused trial continues."""
-
-PROMOTE = "PROMOTE"
-"""A paused trial continues because of its rank at a rung."""
 
 RETRY = "RETRY"
 """The trial failed and is tried again."""
@@ -47,9 +41,7 @@ _VERBS = {
     STOP: "stopped",
     EXPLOIT: "exploits another trial",
     EXPLORE: "explores",
-    START: "started",
     RESUME: "resumed",
-    PROMOTE: "promoted",
     RETRY: "tried again",
     FAIL: "failed for good",
 }
@@ -60,8 +52,7 @@ class TrialDecision:
     """One decision about a trial. `str()` makes a sentence of it.
 
     Attributes:
-        action: `CONTINUE` (only with a reason), `PAUSE`, `STOP`, `EXPLOIT`, `EXPLORE`, `RESUME`, `PROMOTE`, `RETRY` or
-            `FAIL`.
+        action: `CONTINUE` (only with a reason), `PAUSE`, `STOP`, `EXPLOIT`, `EXPLORE`, `RESUME`, `RETRY` or `FAIL`.
         facts: Plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`, `bracket`, `band`, `cutoff`,
             `rank`, `of`, `donor` and `checkpoint`.
         kind: The kind of the ending, if something ended with this decision.
@@ -95,13 +86,11 @@ class _History:
 
     Attributes:
         is_open: Whether the transition to which the last one leads is still to come. It is no decision of its own.
-        unpaused: Why the trial was unpaused, until its start follows.
     """
 
     decisions: list[TrialDecision] = field(default_factory=list)
     iteration: int | None = None
     is_open: bool = False
-    unpaused: str = ""
 
     def add(
         self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None, kind: EndKind | None = None
@@ -134,7 +123,6 @@ class Decisions:
         elif kind == records.NOTE:
             history.add(STOP, effect.record["text"])
         elif kind == records.START:
-            self._on_start(history, effect.record)
             if trial.custom_dirname:
                 self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
@@ -154,15 +142,6 @@ class Decisions:
             facts = ending.facts
         history.add(action, reason, facts, kind)
         history.is_open = action in (PAUSE, STOP)
-
-    def _on_start(self, history: _History, record: records.Record) -> None:
-        reason = record.get("reason", "")
-        facts = record.get(records.FACTS, {})
-        if history.unpaused:
-            history.add(PROMOTE if "rung" in facts else RESUME, reason or history.unpaused, facts)
-        elif reason:
-            history.add(START, reason, facts)
-        history.unpaused = ""
 
     def _on_exploit(self, history: _History, record: records.Record) -> None:
         donor = record["donor"]
@@ -191,7 +170,7 @@ class Decisions:
         elif transition is Transition.FAIL:
             history.add(FAIL, cause, kind=kind)
         elif transition is Transition.UNPAUSE:
-            history.unpaused = cause
+            history.add(RESUME, cause)
         elif transition is Transition.RETRY and kind in (EndKind.FAILED, EndKind.LOST):
             history.add(RETRY, cause, kind=kind)
 

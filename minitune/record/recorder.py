@@ -7,7 +7,7 @@ on an event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minitune.base.forks import Origin
@@ -110,14 +110,12 @@ class Recorder:
         if is_changed:
             self.record(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
 
-    def attempt_starts(
-        self, trial: Trial, origin: str, reason: str = "", facts: Mapping[str, Any] | None = None
-    ) -> None:
+    def attempt_starts(self, trial: Trial, origin: str) -> None:
         """Record the start of an attempt; see `records.start`. To be written before the worker starts."""
         self.note_changes(trial)
         attempt = trial.attempt.number
         directory = trial.custom_dirname or ""
-        self.record(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
+        self.record(records.start(trial.trial_id, attempt, origin, directory))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
         """Record the new public status of the trial."""

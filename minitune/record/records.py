@@ -170,21 +170,13 @@ def repeat_of(record: Record) -> Repeat | None:
     return None if fields is None else Repeat(**fields)
 
 
-def start(
-    trial: str,
-    attempt: int,
-    origin: str,
-    directory: str = "",
-    reason: str = "",
-    facts: Mapping[str, Any] | None = None,
-) -> Record:
+def start(trial: str, attempt: int, origin: str, directory: str = "") -> Record:
     """A worker is requested for a trial, which is RUNNING from now on. `origin` tells people from where.
 
-    If the worker gets GPUs, a `status` record names them when it is ready. `reason` and `facts` are the scheduler's, if
-    there are any.
+    If the worker gets GPUs, a `status` record names them when it is ready.
     """
     at = clock.current.time()
-    record = {
+    return {
         KIND: START,
         "trial": trial,
         "attempt": attempt,
@@ -192,11 +184,6 @@ def start(
         "directory": directory,
         "at": at,
     }
-    if reason:
-        record["reason"] = reason
-    if facts:
-        record[FACTS] = dict(facts)
-    return record
 
 
 def result(

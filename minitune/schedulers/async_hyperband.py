@@ -14,7 +14,6 @@ import logging
 import math
 import random
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
@@ -294,9 +293,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
                 rank, facts = self._rank_of(trial)
                 tune_controller.stop_trial(trial, f"no trial can be promoted any more{rank and f': {rank}'}", facts)
         return chosen
-
-    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
-        return self._rank_of(trial)
 
     @property
     def chooses_in_order(self) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -240,14 +239,6 @@ class HyperBandScheduler(HalvingScheduler):
             self._close(tune_controller, self._brackets[-1])
             chosen = self._first_ready(tune_controller)
         return chosen
-
-    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
-        bracket = self._homes.get(trial.trial_id)
-        entry = bracket and bracket.members[trial.trial_id]
-        if bracket is None or entry is None or entry not in bracket.ready:
-            return "", {}
-        rung = bracket.rungs[bracket.present - 1]
-        return self._rank_at(rung, entry, bracket=bracket.index, band=bracket.band)
 
     def state(self) -> dict[str, int]:
         """The number of brackets so far, and of the trials that were stopped."""

