@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.base.numbers import as_objective
 from minitune.base.settings import is_on
-from minitune.base.text import cut, mebibytes, one_line
+from minitune.base.text import cut, mebibytes, one_line, warn_once
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.outcomes import Outcomes, about
 from minitune.driver.state import RunningTrial, RunState
@@ -130,11 +130,7 @@ class Failures:
 
     def _lose(self, trial: Trial, ending: Ending, cause: str, wait_s: float = 0.0) -> None:
         """A trial goes on after a loss, which is told once for each cause."""
-        level = logging.DEBUG
-        if self._backoff.is_untold(cause):
-            level = logging.WARNING
-        text = "trial %s lost its worker (%s); it is started again (logged once)"
-        logger.log(level, text, trial.name, cause, extra=about(trial))
+        warn_once(f"trial {trial.name} lost its worker ({cause}); it is started again (logged once)", about=cause)
         self._try_again(trial, ending, wait_s)
 
     def _try_again(self, trial: Trial, ending: Ending, wait_s: float) -> None:
@@ -255,14 +251,8 @@ class Objectives:
                     reported[0],
                 )
             return None
-        from difflib import get_close_matches
-
-        close = get_close_matches(metric, reported, 1)
-        hint = ". "
-        if close:
-            hint = f". Did you mean {close[0]!r}? "
         return MissingMetricError(
-            f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}{hint}"
+            f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}. "
             "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it",
         )
 

@@ -56,7 +56,6 @@ class Backoff:
         self._reached: dict[str, int] = {}  # by trial: the most reports that it had before its present attempt
         self._in_vain: deque[str] = deque(maxlen=_MAX_IN_VAIN)  # causes of attempts in a row without a new report
         self._no_start_before_s: float | None = None  # None if the last worker was not refused
-        self._told: set[str] = set()
 
     def num_in_row(self, trial_id: str) -> int:
         """How many attempts of a trial were in vain since its last progress."""
@@ -94,12 +93,6 @@ class Backoff:
         self._in_row.pop(trial_id, None)
         self._in_vain.clear()
         self.is_active = bool(self._in_row)
-
-    def is_untold(self, cause: str) -> bool:
-        """Whether this cause of a loss was not told yet."""
-        is_untold = cause not in self._told
-        self._told.add(cause)
-        return is_untold
 
     # -- workers that could not be started --------------------------------------------------------------------------
 

@@ -253,7 +253,7 @@ def test_a_machine_that_sets_the_limit_is_named(caplog):
     assert said[0].endswith("{CPU: 4}")
 
 
-def test_an_interrupt_is_not_held_up(caplog):
+def test_an_interrupt_is_not_held_up():
     """One trial never comes back; the results of the others wait for it when Ctrl-C is pressed."""
     stuck = True
 
@@ -285,6 +285,3 @@ def test_an_interrupt_is_not_held_up(caplog):
     )
     assert not resumed.interrupted
     assert [result.config for result in resumed] == [result.config for result in fit_in_order("ASHA", name="other")]
-    said = [text for text in map(logging.LogRecord.getMessage, caplog.records) if "without the stop" in text]
-    assert len(said) == 1
-    assert "a new run with seed=7" in said[0]
