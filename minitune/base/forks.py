@@ -13,13 +13,12 @@ from typing import ParamSpec
 
 _Params = ParamSpec("_Params")
 
-num_forks = 0
-"""How many forks lead from the first process to this one: asked on the hottest path."""
+_num_forks = 0  # that lead from the first process to this one
 
 
 def _count_fork() -> None:
-    global num_forks
-    num_forks += 1
+    global _num_forks
+    _num_forks += 1
 
 
 if hasattr(os, "register_at_fork"):  # Windows imports this module, and has no forks
@@ -32,11 +31,11 @@ class Origin:
     __slots__ = ("_num_forks",)
 
     def __init__(self) -> None:
-        self._num_forks = num_forks
+        self._num_forks = _num_forks
 
     def is_here(self) -> bool:
         """Whether the calling process made this object, and is no child of it."""
-        return self._num_forks == num_forks
+        return self._num_forks == _num_forks
 
 
 def only_here(function: Callable[_Params, object]) -> Callable[_Params, None]:

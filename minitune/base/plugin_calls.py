@@ -1,4 +1,4 @@
-"""Calls of plug-ins: an error names the hook, and a child process that a hook has forked gets an error.
+"""Calls of plug-ins: an error names the hook.
 
 See `minitune.driver.hooks`.
 """
@@ -13,8 +13,6 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from minitune.base import forks
-from minitune.base.forks import Origin
 from minitune.base.user_code import runs, user_code
 from minitune.error import ConstraintError, DiskError, SampleError, TuneError
 
@@ -37,7 +35,7 @@ class PluginError(TuneError):
 
 
 class PluginCaller:
-    """Calls hooks of plug-ins, and names one that raises an error, forks or is slow.
+    """Calls hooks of plug-ins, and names one that raises an error or is slow.
 
     Args:
         slow_s: The log names a hook that takes longer, once: all trials wait for it.
@@ -46,7 +44,6 @@ class PluginCaller:
     def __init__(self, slow_s: float = math.inf) -> None:
         self._slow_s = slow_s
         self._slow: set[str] = set()
-        self._num_forks = forks.num_forks
 
     def call(self, hooks: Iterable[Callable[..., Any]], trial: HasName | None, /, *args: Any, **kwargs: Any) -> Any:
         """Call hooks in order with the same arguments, and return the answer of the last one.
@@ -54,7 +51,6 @@ class PluginCaller:
         Raises:
             ConstraintError: If a constraint of the search raises an error.
             PluginError: If a hook raises another `Exception`, which becomes the cause.
-            TuneError: In a child process that a hook has forked.
         """
         value: Any = None
         for hook in hooks:
@@ -66,8 +62,6 @@ class PluginCaller:
             except (PluginError, DiskError):  # a logger of this package raises a DiskError
                 raise
             except Exception as error:
-                if forks.num_forks != self._num_forks:  # a forked child handles its own errors
-                    raise
                 raise_told(hook, trial, error)
             finally:
                 user_code.running = outer  # first: from here on, a signal handler must not raise
@@ -75,10 +69,6 @@ class PluginCaller:
                 # at the end of a run no trial waits
                 if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
                     self._warn_slow(hook_name(hook), taken_s)
-            # The child must not go on: it would answer workers and write records beside its parent. `Origin.is_here`
-            # would ask the same, but take one call more for each hook.
-            if forks.num_forks != self._num_forks:
-                raise forked_error(hook_name(hook))
         return value
 
     def _warn_slow(self, name: str, taken_s: float) -> None:
@@ -99,32 +89,16 @@ def raise_told(hook: Callable[..., Any] | str, trial: HasName | None, error: Exc
     raise PluginError(text) from error
 
 
-def forked_error(who: str) -> TuneError:
-    """The error for a child that `who` has forked: if it continued, the run would have two drivers."""
-    return TuneError(
-        f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
-        "End the child with os._exit(), or use subprocess or multiprocessing"
-    )
-
-
 def guarded(function: _Function, name: str) -> _Function:
-    """A user's function that the driver calls: a signal may end it, its exception becomes a `PluginError`, and a child
-    that it forks and that returns gets an error.
-    """
-    origin = Origin()
+    """A user's function that the driver calls: a signal may end it, and its exception becomes a `PluginError`."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         try:
             with runs(name):
-                value = function(*args)
+                return function(*args)
         except Exception as error:
-            if not origin.is_here():  # a forked child handles its own errors
-                raise
             raise_told(name, None, error)
-        if not origin.is_here():
-            raise forked_error(name)
-        return value
 
     return call  # type: ignore[return-value]  # it has the signature of `function`
 

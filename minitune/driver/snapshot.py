@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.pickling import by_value_pickler, loads_referring
-from minitune.base.plugin_calls import forked_error
 from minitune.base.settings import number_setting, setting
 from minitune.base.snapshots import (
     NAME,
@@ -153,16 +152,12 @@ class SnapshotKeeper:
             try:
                 state = self._state_of(component, plugin)
             except Exception as error:
-                if not self._recorder.is_ours:  # a forked child handles its own errors
-                    raise
                 if isinstance(error, OSError):
                     self._recorder.directories.raise_if_run_ends(error, self._run.path)
                 self._unfit.add(component)
                 told = f"{class_names(plugin)}: {type(error).__name__}: {error}"
                 logger.warning("the state of the %s cannot be saved (%s); a resume goes on without it", component, told)
                 continue
-            if not self._recorder.is_ours:
-                raise forked_error(class_names(plugin))
             if state:
                 found[component] = PluginState(class_names(plugin), state)
         return found

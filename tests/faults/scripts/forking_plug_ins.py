@@ -80,7 +80,7 @@ def trainable(config):
 
 
 copy = Checkpoint.from_dict({"an": "object"})  # lives in a temporary directory
-stopper = forking(Stops, "__call__", "stop_all", "get_state")()
+stopper = forking(Stops, "__call__", "stop_all")()
 run = RunConfig(name="run", callbacks=[Counts()], stop=stopper, progress_reporter=forking(Reporter, "report")())
 tune = TuneConfig(
     scheduler=forking(FIFOScheduler, "on_trial_result", "choose_trial_to_run")(),
