@@ -28,7 +28,6 @@ from minitune.resources import Resources
 from minitune.space.distributions import own_space
 from minitune.space.domains import is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
-from minitune.stopper.stopper import flat_criteria
 from minitune.trainable.registry import get_trainable
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import (
@@ -106,7 +105,7 @@ class Experiment:
         self.stop = stop
         self.stopping_criterion: dict[str, Any] = {}
         if isinstance(stop, Mapping):
-            self.stopping_criterion = flat_criteria(stop)
+            self.stopping_criterion = dict(stop)
             DictStopper(self.stopping_criterion)  # raises an error for an invalid limit
         elif stop:
             make_stopper(stop)  # the same for an object that is no stopper

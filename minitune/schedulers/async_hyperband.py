@@ -33,7 +33,6 @@ from minitune.schedulers.trial_scheduler import (
     SchedulerContext,
     has_failed_for_good,
     number_above,
-    supply_of,
 )
 
 logger = logging.getLogger("minitune")
@@ -278,7 +277,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if not self._promotes:
             return super().choose_trial_to_run(tune_controller)
         chosen = self._best_to_promote(tune_controller, at_least=0) or tune_controller.first_pending()
-        if chosen is not None or supply_of(tune_controller) == SUPPLY_OPEN:
+        if chosen is not None or tune_controller.supply == SUPPLY_OPEN:
             return chosen
         if self._busy is not None and self._busy.status in (PENDING, RUNNING):
             return None

@@ -27,7 +27,6 @@ from minitune.schedulers.trial_scheduler import (
     SUPPLY_OPEN,
     SchedulerContext,
     has_failed_for_good,
-    supply_of,
 )
 
 # -- brackets ---------------------------------------------------------------------------------------------------------
@@ -37,12 +36,11 @@ from minitune.schedulers.trial_scheduler import (
 class Bracket:
     """Some trials, of which each rung keeps the best 1/eta.
 
-    A trial that passes several rungs at once is ranked at all of them. At a rung before the present one, the ranks are
-    final, and those wait that were kept and have not run again since.
+    A trial that passes several rungs at once is ranked at the first of them. At a rung before the present one, the
+    ranks are final, and those wait that were kept and have not run again since.
 
     Attributes:
         index: Its number s in the paper: it has at most s rungs below the end.
-        band: How many rounds of all brackets came before.
         rungs: Its rungs, ascending. The last one is the end, where no trials are compared.
         room: How many trials it still takes.
         entered: How many trials the present rung compares, with those that have left since.
@@ -51,7 +49,6 @@ class Bracket:
     """
 
     index: int
-    band: int
     rungs: list[Rung]
     room: int
     entered: int = 0
@@ -86,12 +83,10 @@ class Bracket:
         self.entered += 1
         self.room -= 1
 
-    def arrive(self, entry: Entry, time: float) -> None:
-        """A trial has reached the present rung, and perhaps others above it."""
+    def arrive(self, entry: Entry) -> None:
+        """A trial has reached the present rung."""
         self.members[entry.trial_id] = entry
-        for rung in self.rungs[self.present : -1]:
-            if time >= rung.time:
-                insort(rung.ranked, entry)
+        insort(self.rung.ranked, entry)
 
     def set_going(self, trial_id: str) -> None:
         """A trial runs again."""
@@ -103,26 +98,23 @@ class Bracket:
         """A trial has ended or is dropped. It still counts at the present rung, but cannot be kept there."""
         self.set_going(trial_id)
         entry = self.members.pop(trial_id)
-        for rung in self.rungs[self.present :]:
-            if entry is not None and rung.holds(entry):
-                rung.ranked.remove(entry)
+        if entry is not None and self.rung.holds(entry):
+            self.rung.ranked.remove(entry)
 
-    def close(self, eta: int | Fraction) -> list[tuple[Rung, int]]:
-        """Close every rung to which all trials have come: each with the number of those that it keeps."""
-        closed = []
-        while not self.room and self.members and self.num_moving == 0 and not self.is_at_end:
-            rung = self.rung
-            # Those that have left since count, too: a failure does not change how many of the others go on.
-            quota = max(1, self.entered // eta)
-            # None may be left: the bracket then has no member, and the loop ends.
-            kept = [entry for entry in rung.ranked[:quota] if entry.loss < math.inf]
-            self.present += 1
-            self.entered = len(kept)
-            rung.waiting = [entry for entry in kept if not self.rung.holds(entry)]
-            for entry in rung.ranked[len(kept) :]:
-                self.remove(entry.trial_id)
-            closed.append((rung, len(kept)))
-        return closed
+    def close(self, eta: int | Fraction) -> Rung | None:
+        """Close the present rung if all trials have come to it. Those that are kept wait there."""
+        if self.room or not self.members or self.num_moving or self.is_at_end:
+            return None
+        rung = self.rung
+        # Those that have left since count, too: a failure does not change how many of the others go on.
+        quota = max(1, self.entered // eta)
+        kept = [entry for entry in rung.ranked[:quota] if entry.loss < math.inf]
+        self.present += 1
+        self.entered = len(kept)
+        rung.waiting = kept
+        for entry in rung.ranked[len(kept) :]:
+            del self.members[entry.trial_id]
+        return rung
 
 
 def rung_times(max_t: float, eta: float, index: int) -> list[float]:
@@ -160,7 +152,6 @@ class HyperBandScheduler(HalvingScheduler):
         *("_max_t", "_reduction_factor"),
         *("_brackets", "_homes", "_dropped", "_num_brackets", "_num_stopped", "_arrivals"),
     )
-    _supports_buffered_results = False
 
     def __init__(
         self,
@@ -203,14 +194,14 @@ class HyperBandScheduler(HalvingScheduler):
             return decision.GO_ON
         self._at_rung(result, bracket.rung.time)
         if at >= self._max_t and self._stop_last_trials:
-            return self._end(at, bracket=bracket.index, band=bracket.band)
+            return self._end(at, bracket=bracket.index)
         if bracket.is_at_end:
             return decision.GO_ON
         earlier = bracket.members[trial.trial_id]
         if earlier is not None and bracket.rung.holds(earlier):  # started again while it waited: that entry counts
             return Decision(decision.PAUSE, "it is again at the rung where it waits for the others")
         entry = self._new_entry(trial, result)
-        bracket.arrive(entry, at)
+        bracket.arrive(entry)
         closed = self._close(tune_controller, bracket)
         return self._decide(bracket, entry, at, closed)
 
@@ -240,10 +231,6 @@ class HyperBandScheduler(HalvingScheduler):
             chosen = self._first_ready(tune_controller)
         return chosen
 
-    def state(self) -> dict[str, int]:
-        """The number of brackets so far, and of the trials that were stopped."""
-        return {"num_brackets": self._num_brackets, "num_stopped": self._num_stopped}
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -267,25 +254,25 @@ class HyperBandScheduler(HalvingScheduler):
         if trial.trial_id in self._homes or trial.trial_id in self._dropped:
             return self._homes.get(trial.trial_id)
         if not (self._brackets and self._brackets[-1].room):
-            band, place = divmod(self._num_brackets, self._largest + 1)
+            place = self._num_brackets % (self._largest + 1)
             index = self._largest - place
             rungs = [Rung(time) for time in rung_times(self._max_t, self._reduction_factor, index)]
-            self._brackets.append(Bracket(index, band, rungs, bracket_size(self._largest + 1, place, self._eta)))
+            self._brackets.append(Bracket(index, rungs, bracket_size(self._largest + 1, place, self._eta)))
             self._num_brackets += 1
         bracket = self._brackets[-1]
         self._homes[trial.trial_id] = bracket
         bracket.add(trial.trial_id)
         return bracket
 
-    def _close(self, context: SchedulerContext, bracket: Bracket) -> list[tuple[Rung, int]]:
-        """Close the rungs of a bracket that can be closed, and stop the trials that are dropped."""
-        if supply_of(context) == SUPPLY_ENDED:
+    def _close(self, context: SchedulerContext, bracket: Bracket) -> Rung | None:
+        """Close the rung of a bracket, if it can be closed, and stop the trials that are dropped."""
+        if context.supply == SUPPLY_ENDED:
             bracket.room = 0
         closed = bracket.close(self._eta)
-        for rung, kept in closed:
-            for entry in rung.ranked[kept:]:
+        if closed is not None:
+            for entry in closed.ranked[bracket.entered :]:
                 del self._homes[entry.trial_id]
-                self._dropped[entry.trial_id] = self._outcome(bracket, rung, kept, entry)
+                self._dropped[entry.trial_id] = self._outcome(bracket, closed, entry)
                 self._num_stopped += 1
                 self._stop_dropped(context, entry.trial_id)
         if not (bracket.room or bracket.members):
@@ -311,9 +298,9 @@ class HyperBandScheduler(HalvingScheduler):
 
     def _is_complete(self, context: SchedulerContext) -> bool:
         """Whether no more trials will come to the open bracket, or none before one that waits goes on."""
-        if not (self._brackets and self._brackets[-1].room) or supply_of(context) == SUPPLY_OPEN:
+        if not (self._brackets and self._brackets[-1].room) or context.supply == SUPPLY_OPEN:
             return False
-        if supply_of(context) == SUPPLY_ENDED:
+        if context.supply == SUPPLY_ENDED:
             return True
         # The search algorithm has none for now. It may wait for results, and the trials here for one another. If none
         # moves, none ever would again. A trial that has come to its rung moves no more, but is RUNNING until it is
@@ -336,17 +323,16 @@ class HyperBandScheduler(HalvingScheduler):
 
     # -- decisions -----------------------------------------------------------------------------------------------
 
-    def _decide(self, bracket: Bracket, entry: Entry, at: float, closed: list[tuple[Rung, int]]) -> Decision:
-        """The answer to a trial that has come to its rung, after the rungs that it has closed."""
+    def _decide(self, bracket: Bracket, entry: Entry, at: float, closed: Rung | None) -> Decision:
+        """The answer to a trial that has come to its rung, and may have closed it."""
         if entry.trial_id in self._dropped:
             verdict = decision.STOP
             reason, about = self._dropped[entry.trial_id]
-        elif closed:
+        elif closed is not None:
             # This answer lets it go on. If it stayed in `ready`, `choose_trial_to_run` would choose it a second time.
+            reason, about = self._outcome(bracket, closed, entry)
             bracket.set_going(entry.trial_id)
-            has_come = bracket.rung.holds(entry)  # to the next rung, too
-            verdict = decision.PAUSE if has_come else decision.CONTINUE
-            reason, about = self._outcome(bracket, *closed[-1], entry)
+            verdict = decision.CONTINUE
         else:
             verdict = decision.PAUSE
             time = bracket.rung.time
@@ -354,13 +340,13 @@ class HyperBandScheduler(HalvingScheduler):
                 f"at {self._time_attr} {number_text(time)} it waits for the others of its bracket "
                 f"({bracket.num_moving} still run): {self._metric}={self._shown(-entry.loss)}"
             )
-            size = bracket.entered + bracket.room
-            about = {"rung": time, "bracket": bracket.index, "band": bracket.band, "of": size}
+            about = {"rung": time, "bracket": bracket.index, "of": bracket.entered + bracket.room}
         return Decision(verdict, reason, facts={**self._facts(-entry.loss, at), **about})
 
-    def _outcome(self, bracket: Bracket, rung: Rung, kept: int, entry: Entry) -> tuple[str, dict[str, Any]]:
-        """Why a trial goes on from a closed rung, or is dropped there, as text and as facts."""
-        reason, facts = self._rank_at(rung, entry, bracket=bracket.index, band=bracket.band)
+    def _outcome(self, bracket: Bracket, rung: Rung, entry: Entry) -> tuple[str, dict[str, Any]]:
+        """Why a trial goes on from the rung that has just been closed, or is dropped there, as text and as facts."""
+        kept = bracket.entered
+        reason, facts = self._rank_at(rung, entry, bracket=bracket.index)
         reason += f", where the best {kept} go on: {self._metric}={self._shown(-entry.loss)}"
         facts["cutoff"] = None
         if kept:

@@ -171,9 +171,7 @@ class PB2(PopulationBasedTraining):
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Changes]:
         point = self._best_point(donor)
-        how = "best prospects"
         if point is None:
-            how = "drawn uniformly"
             point = [self._rng.random() for _ in self._hyperparameters]
         config = copy_tree(donor_config)
         changes = Changes()
@@ -187,7 +185,7 @@ class PB2(PopulationBasedTraining):
                 holder[name] = inner
                 holder = inner
             holder[last] = new
-            changes[each.path] = (old, new, how)
+            changes[each.path] = (old, new)
         self._explored[member.trial_id] = self._point_of(config)
         if math.isfinite(donor.score):
             self._begun[member.trial_id] = (donor.last_turn, donor.score)

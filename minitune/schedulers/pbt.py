@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base import files
@@ -30,7 +30,7 @@ from minitune.base.text import number_text, plain_or_short, warn_once
 from minitune.error import InvalidArgumentError
 from minitune.experiment import decision
 from minitune.experiment.decision import Decision
-from minitune.experiment.lifecycle import PAUSED, PENDING, Phase
+from minitune.experiment.lifecycle import PAUSED, PENDING
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
 from minitune.schedulers.async_hyperband import exact
@@ -49,6 +49,7 @@ from minitune.schedulers.trial_scheduler import (
     FIFOScheduler,
     MetricScheduler,
     SchedulerContext,
+    has_failed_for_good,
     number_above,
 )
 from minitune.space.tree import copy_tree, format_vars
@@ -219,10 +220,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             facts={"rule": "pbt replay", "time": step, "donor": trial.trial_id},
         )
 
-    @property
-    def _policy(self) -> Iterator[tuple[int, dict[str, Any]]]:  # scripts for Ray read its private attribute
-        return iter(self._changes)
-
     def debug_string(self) -> str:
         return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"
 
@@ -253,7 +250,7 @@ class PopulationBasedTraining(MetricScheduler):
     _short_name = "PBT"
     _rule = "pbt"
     _STATE: tuple[str, ...] = (
-        *("_population", "_failed", "_turn", "_arrived", "_rng"),
+        *("_population", "_turn", "_arrived", "_rng"),
         *("_num_checkpoints", "_num_perturbations"),
     )
 
@@ -306,7 +303,6 @@ class PopulationBasedTraining(MetricScheduler):
         self._rng = random.Random(0)  # the run sets the seed
         # The members and their turns.
         self._population = Population(exact(quantile_fraction))
-        self._failed: set[str] = set()  # ids of members that wait for another attempt
         self._turn = max(1, math.ceil(self._burn_in / self._interval))  # with `synch`: for which all wait
         self._arrived: set[str] = set()  # ids of the members that wait for it
         # Counts for the user.
@@ -366,7 +362,7 @@ class PopulationBasedTraining(MetricScheduler):
                     names = ", ".join(str(path[0]) for path in drawn)
                     warn_once(f"hyperparam_mutations has {names}, which the search space lacks, so PBT adds it")
                 trial.set_config(config)
-                values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
+                values = {"/".join(path): new for path, (_, new) in drawn.items()}
                 trial.evaluated_params = {**trial.evaluated_params, **values}
         self._arrived.discard(trial.trial_id)  # it has failed while it was saved at the turn
 
@@ -375,7 +371,6 @@ class PopulationBasedTraining(MetricScheduler):
         at = self._time_of(result)
         if at is None:
             return decision.GO_ON
-        self._forget_failed(tune_controller)
         member = self._member(trial)
         member.time = at
         if at < self._burn_in:
@@ -394,14 +389,14 @@ class PopulationBasedTraining(MetricScheduler):
         self._forget(trial.trial_id)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A member that has failed for good leaves the population once that is certain."""
-        self._failed.add(trial.trial_id)
+        """A member that has failed for good leaves the population."""
+        if has_failed_for_good(trial):
+            self._forget(trial.trial_id)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """New trials come first, then the one that has waited longest; with `synch`, among those that have not reached
         this turn, in O(n).
         """
-        self._forget_failed(tune_controller)
         if not self._synch:
             return super().choose_trial_to_run(tune_controller)
         if self._have_all_arrived(tune_controller):
@@ -447,7 +442,7 @@ class PopulationBasedTraining(MetricScheduler):
     def _have_all_arrived(self, context: SchedulerContext) -> bool:
         """Whether all members are paused at the turn and no more members will come."""
         members = self._population.members
-        if not members or len(self._arrived) < len(members) or getattr(context, "supply", SUPPLY_ENDED) != SUPPLY_ENDED:
+        if not members or len(self._arrived) < len(members) or context.supply != SUPPLY_ENDED:
             return False
         found = [self._find(context, trial_id) for trial_id in members]
         return all(trial is not None and trial.status == PAUSED for trial in found)
@@ -505,7 +500,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._become(member, donor, changes)
         facts["donor"] = donor.trial_id
         facts["perturbed"] = {
-            "/".join(path): [plain_or_short(old), plain_or_short(new)] for path, (old, new, _) in changes.items()
+            "/".join(path): [plain_or_short(old), plain_or_short(new)] for path, (old, new) in changes.items()
         }
         which = f"the checkpoint of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
         if donor is member:
@@ -525,12 +520,12 @@ class PopulationBasedTraining(MetricScheduler):
                     "custom_explore_fn must return the new configuration, a dict, but returned "
                     f"{shown(config)}; end it with 'return config'"
                 )
-        return config, {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
+        return config, {path: (old, look_up(config, path)) for path, (old, _) in changes.items()}
 
     def _become(self, member: Member, donor: Member, changes: Changes) -> None:
         """The member's state is from now on the donor's, with other hyperparameters."""
         trial = self._trials[member.trial_id]
-        values = {path: new for path, (_, new, _) in changes.items()}
+        values = {path: new for path, (_, new) in changes.items()}
         trial.set_experiment_tag(f"{member.tag}{PERTURBED}{format_vars(values)}]")
         shown_values = {"/".join(path): new for path, new in values.items()}
         trial.evaluated_params = {**trial.evaluated_params, **shown_values}
@@ -543,7 +538,7 @@ class PopulationBasedTraining(MetricScheduler):
         giver = self._trials[donor.trial_id]
         path = trial.local_experiment_path
         # A trial of no run has no path.
-        if not self._log_config or not path or getattr(context, "is_replaying", False):
+        if not self._log_config or not path or context.is_replaying:
             return
         newest = {}
         if giver.checkpoints:
@@ -596,19 +591,10 @@ class PopulationBasedTraining(MetricScheduler):
         known = self._population.members.get(trial.trial_id)
         return known or self._population.add(trial.trial_id, trial.experiment_tag)
 
-    def _forget_failed(self, context: SchedulerContext) -> None:
-        for trial_id in sorted(self._failed):
-            trial = self._find(context, trial_id)
-            if trial is None or trial.is_finished():
-                self._forget(trial_id)
-            elif trial.phase is not Phase.QUEUED:
-                self._failed.discard(trial_id)
-
     def _forget(self, trial_id: str) -> None:
         self._population.remove(trial_id)
         self._trials.pop(trial_id, None)
         self._arrived.discard(trial_id)
-        self._failed.discard(trial_id)
 
 
 def _turns(time: float, interval: float) -> int:

@@ -31,10 +31,8 @@ from minitune.space.domains import (
 from minitune.space.tree import copy_tree
 from minitune.space.variants import complete_config
 
-Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
-"""By path: the old value, the new one, and how it was changed."""
-
-RESAMPLED = "drawn again"
+Changes = dict[tuple[str, ...], tuple[Any, Any]]
+"""By path: the old value and the new one."""
 
 
 @dataclass(slots=True)
@@ -173,12 +171,10 @@ class Explorer:
                 changes.update({(name, *path): change for path, change in inner.items()})
                 continue
             if name not in config or rng.random() < self.resample_probability:
-                value = draw_mutation(mutation, rng)
-                how = RESAMPLED
+                new[name] = draw_mutation(mutation, rng)
             else:
-                value, how = perturb(mutation, old, self.factors, rng)
-            new[name] = value
-            changes[name,] = (old, value, how)
+                new[name] = perturb(mutation, old, self.factors, rng)
+            changes[name,] = (old, new[name])
         return new, changes
 
 
@@ -224,7 +220,7 @@ def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Ra
             drawn.update({(name, *path): change for path, change in inner.items()})
         elif name not in new:
             new[name] = draw_mutation(mutation, rng)
-            drawn[name,] = (None, new[name], RESAMPLED)
+            drawn[name,] = (None, new[name])
     return new, drawn
 
 
@@ -240,31 +236,29 @@ def draw_mutation(mutation: Any, rng: random.Random) -> Any:
         return mutation()
 
 
-def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> tuple[Any, str]:
-    """A value near `value`, or a new one if the mutation does not know `value`, and how it was changed."""
+def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> Any:
+    """A value near `value`, or a new one if the mutation does not know `value`."""
     if isinstance(mutation, (list, tuple)):
         return _neighbour(mutation, value, rng)
     if isinstance(value, bool):
-        return value, "kept"
+        return value
     if isinstance(mutation, Categorical):
         categories = mutation.categories
         index = _index_of(categories, value)
         if index is None:
-            return _resolved(mutation, rng), RESAMPLED
+            return _resolved(mutation, rng)
         if all(map(is_real, categories)):  # the next smaller or larger one
             return _neighbour(sorted(categories), value, rng)
         others = [category for other, category in enumerate(categories) if other != index]
-        if others:
-            return (_resolved(rng.choice(others), rng), "another one")
-        return (value, "the only one")
+        return _resolved(rng.choice(others), rng) if others else value
     if is_real(value) and math.isfinite(value):
         factor = rng.choice(factors)
         if isinstance(mutation, (Float, Integer)):
-            return _within(mutation, value, factor), f"* {factor:g}"
+            return _within(mutation, value, factor)
         if value:
             product = value * factor
-            return (round(product) if is_whole(value) else product), f"* {factor:g}"
-    return draw_mutation(mutation, rng), RESAMPLED
+            return round(product) if is_whole(value) else product
+    return draw_mutation(mutation, rng)
 
 
 def look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -276,8 +270,8 @@ def look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def describe(changes: Changes) -> str:
-    """Such as `lr 0.1 -> 0.12 (* 1.2), size 4 -> 8 (right)`."""
-    texts = [f"{'/'.join(path)} {_short(old)} -> {_short(new)} ({how})" for path, (old, new, how) in changes.items()]
+    """Such as `lr 0.1 -> 0.12, size 4 -> 8`."""
+    texts = [f"{'/'.join(path)} {_short(old)} -> {_short(new)}" for path, (old, new) in changes.items()]
     return ", ".join(texts) or "nothing"
 
 
@@ -295,14 +289,13 @@ def _index_of(values: Sequence[Any], value: Any) -> int | None:
     return next((index for index, known in enumerate(values) if is_same(known, value)), None)
 
 
-def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[Any, str]:
+def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> Any:
     """The value one position left or right of `value`; a new one if `value` is unknown."""
     index = _index_of(values, value)
     step = rng.choice((-1, 1))
     if index is None:
-        return rng.choice(values), RESAMPLED
-    new = min(max(index + step, 0), len(values) - 1)
-    return values[new], "left" if step < 0 else "right"
+        return rng.choice(values)
+    return values[min(max(index + step, 0), len(values) - 1)]
 
 
 def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
@@ -319,22 +312,12 @@ def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
         target += (factor - 1) * extent / 2
     if step and factor != 1 and round(target / step) == round(float(value) / step):
         target = value + (step if (factor > 1) == (value >= 0) else -step)
-    return snapped(domain, target)
-
-
-def snapped(domain: Float | Integer, value: float) -> float | int:
-    """The value of the domain, and of its grid, that is nearest to `value`."""
-    step = _step(domain)
-    if not step:
-        return min(max(value, domain.lower), domain.upper)
     if isinstance(domain, Integer):
-        first = -(-domain.lower // int(step))
-        last = max(first, (domain.upper - (step == 1)) // int(step))  # ints without a grid exclude `upper`
-        return min(max(round(value / step), first), last) * int(step)
-    low, high = (float(round(end)) if math.isfinite(end) else end for end in (domain.lower / step, domain.upper / step))
-    steps = min(max(round(value / step), low), high)
-    # 0.3, not 0.30000000000000004
-    return min(max(float(f"{steps * step:.12g}"), domain.lower), domain.upper)
+        first, stop = domain.index_range(int(step))
+        return min(max(round(target / step), first), max(first, stop - 1)) * int(step)
+    if step:
+        return domain.snap(target, step)
+    return min(max(target, domain.lower), domain.upper)
 
 
 def _step(domain: Float | Integer) -> float:

@@ -92,7 +92,6 @@ class TrialScheduler(Saved):
 
     _metric: str | None = None
     _mode: str | None = None
-    _supports_buffered_results = True
 
     @property
     def metric(self) -> str | None:
@@ -120,11 +119,6 @@ class TrialScheduler(Saved):
         if self._metric:
             return (self._metric,)
         return ()
-
-    @property
-    def supports_buffered_results(self) -> bool:
-        """Whether results may be handed over in batches."""
-        return self._supports_buffered_results
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Take over the run's metric and mode, once, before the start.
@@ -177,11 +171,7 @@ class TrialScheduler(Saved):
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """Choose the trial to start next: a PENDING or PAUSED one, or None. Idempotent; called in every loop."""
-        if hasattr(tune_controller, "first_pending"):
-            return tune_controller.first_pending() or tune_controller.first_paused()
-        # A stand-in in a user's test has only the methods of Ray Tune.
-        trials = tune_controller.get_trials()
-        return next((t for status in (Trial.PENDING, Trial.PAUSED) for t in trials if t.status == status), None)
+        return tune_controller.first_pending() or tune_controller.first_paused()
 
     @property
     def chooses_in_order(self) -> bool:
@@ -343,11 +333,6 @@ class MetricScheduler(FIFOScheduler):
 def has_failed_for_good(trial: Trial) -> bool:
     """Whether the trial gets no other attempt, as far as is known at a failure."""
     return trial.is_finished() or trial.error is not None or 0 <= trial.max_failures < trial.num_failures
-
-
-def supply_of(context: Any) -> str:
-    """`SchedulerContext.supply`; `OPEN` if a stand-in in a user's test has only the methods of Ray Tune."""
-    return getattr(context, "supply", SUPPLY_OPEN)
 
 
 def score(value: Any, mode: str) -> float:

@@ -162,17 +162,18 @@ class DictStopper(Stopper):
     """Ends a trial as soon as one of its metrics reaches a limit.
 
     Args:
-        criteria: A limit for each metric. Names may be flattened or nested. A limit is a value that the metric must
-            reach (`>=`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
+        criteria: A limit for each metric, such as `a/b` for a nested one. A limit is a value that the metric must reach
+            (`>=`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
 
     Raises:
-        ValueError: If a key is not a string, two keys name the same metric, or a value is not a limit.
+        ValueError: If a key is not a string, or a value is not a limit.
     """
 
     _STATE = ("_warned",)
 
     def __init__(self, criteria: Mapping[str, Any]):
-        self._criteria = {name: _read(name, limit) for name, limit in flat_criteria(criteria).items()}
+        require(isinstance(criteria, Mapping), "criteria: a dict of metrics and limits", criteria)
+        self._criteria = {name: _read(name, limit) for name, limit in criteria.items()}
         self._warned: list[str] = []
         self._reached = ""
 
@@ -206,36 +207,15 @@ class DictStopper(Stopper):
             logger.warning("The stop criterion %r has no effect for now: %s.", name, why)
 
 
-def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten nested criteria: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
-
-    Raises:
-        ValueError: If a key is not a string, a nested dict is empty, or two keys name the same metric.
-    """
-    require(isinstance(criteria, Mapping), "criteria: a dict of metrics and limits", criteria)
-    flat: dict[str, Any] = {}
-    waiting = list(criteria.items())
-    while waiting:
-        name, limit = waiting.pop(0)
-        if not isinstance(name, str):
-            raise ValueError(f"the keys of a stop criterion must be metric names, but got {name!r}")
-        if not isinstance(limit, Mapping):
-            if name in flat:
-                raise ValueError(f"each metric must have one stop criterion, but {name!r} has two")
-            flat[name] = limit
-        elif not limit:
-            raise ValueError(f"a stop criterion must hold a limit, but {name!r} holds an empty dict")
-        else:
-            # In their place, so that the order of the criteria stays: of two that are reached, the first one is named.
-            inner: list[Any] = []
-            for key, part in limit.items():
-                inner.append((f"{name}/{key}" if isinstance(key, str) else key, part))
-            waiting[:0] = inner
-    return flat
-
-
 def _read(name: str, limit: Any) -> tuple[str, Any]:
     """The operator and the value of one criterion."""
+    if not isinstance(name, str):
+        raise ValueError(f"the keys of a stop criterion must be metric names, but got {name!r}")
+    if isinstance(limit, Mapping):
+        raise ValueError(
+            f"a stop criterion must hold a limit, but {name!r} holds {limit!r}; join the names of a nested metric, as "
+            f"in '{name}/loss'"
+        )
     sign = ">="
     if isinstance(limit, (tuple, list)):
         if len(limit) != 2 or limit[0] not in _OPERATORS:

@@ -37,8 +37,6 @@ class AfterSix(Stopper):
         ({"training_iteration": 4}, 4),
         ({"n": 4, "training_iteration": 7}, 4),
         ({"eval/loss": ("<=", 0.2)}, 5),
-        ({"eval": {"loss": ("<=", 0.2)}, "n": 8}, 5),
-        ({"eval": {"loss": 0.9}}, 1),
         ({"eval/loss": ("<", 0.2)}, 6),
         ({"eval/loss": 0.9}, 1),
         ({"unknown": 3}, 9),

@@ -352,8 +352,8 @@ def test_with_synch_those_that_have_ended_are_not_waited_for():
         loop.report(trial)
     last = loop.trials[2]
     assert scheduler.choose_trial_to_run(loop.context) is None
-    scheduler.on_trial_error(loop.context, last)
     last.move(Transition.FAIL)
+    scheduler.on_trial_error(loop.context, last)
     assert scheduler.choose_trial_to_run(loop.context) in loop.trials[:2]
 
 

@@ -2,14 +2,12 @@
 
 import math
 import pickle
-from types import SimpleNamespace
 
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
 from minitune import schedulers
-from minitune.experiment.lifecycle import Phase, Transition
-from minitune.experiment.trial import Trial
+from minitune.experiment.lifecycle import Transition
 from minitune.schedulers import (
     ASHAScheduler,
     FIFOScheduler,
@@ -79,8 +77,6 @@ def test_defaults_answer_every_hook():
         "STOP",
         "NOOP",
     )
-    assert scheduler.supports_buffered_results
-    assert not HyperBandScheduler().supports_buffered_results
     assert "TrialScheduler" in scheduler.debug_string()
 
 
@@ -95,19 +91,6 @@ def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path):
     assert first.count == 5
     second.restore(str(tmp_path / "s"))
     assert second.count == 5
-
-
-def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only():
-    trials = [Trial("train") for _ in range(4)]
-    for trial, phase in zip(trials, [Phase.TERMINATED, Phase.PAUSED, Phase.QUEUED, Phase.QUEUED], strict=True):
-        trial.phase = phase
-    controller = SimpleNamespace(get_trials=lambda: trials)
-    assert FIFOScheduler().choose_trial_to_run(controller) is trials[2]
-    for trial in trials[2:]:
-        trial.phase = Phase.TRAINING
-    assert FIFOScheduler().choose_trial_to_run(controller) is trials[1]
-    trials[1].phase = Phase.ERROR
-    assert FIFOScheduler().choose_trial_to_run(controller) is None
 
 
 ARGUMENTS = {

@@ -82,7 +82,7 @@ def test_a_dict_tells_its_reason_from_a_flattened_result():
 
 
 def test_of_several_limits_that_are_reached_the_first_one_is_named():
-    stopper = DictStopper({"eval": {"acc": 0.9}, "training_iteration": 9})
+    stopper = DictStopper({"eval/acc": 0.9, "training_iteration": 9})
     assert stopper("t", {"eval": {"acc": 0.95}, "training_iteration": 9})
     assert stopper.describe() == "eval/acc >= 0.9 was reached"
 

@@ -79,6 +79,10 @@ DIFFERENCES = {
         f"tune.search.{name}.set_max_concurrency": "TuneConfig(max_concurrent_trials=...) limits every searcher"
         for name in ("ConcurrencyLimiter", "Repeater", "Searcher")
     },
+    **{
+        f"tune.schedulers.{name}.supports_buffered_results": "results are handed over one by one"
+        for name in ("AsyncHyperBandScheduler", "FIFOScheduler", "TrialScheduler")
+    },
     "tune.search.BasicVariantGenerator": "random values for a whole grid are a grid of their own",
     "tune.utils.deep_update": "one rule for all keys",
     "tune.utils.validate_save_restore": "it uses the process that calls it",

@@ -123,7 +123,8 @@ def test_without_gains_to_learn_from_new_values_are_drawn_uniformly():
     )
     for _ in range(4):
         loop.step()
-    assert "drawn uniformly" in loop.decisions[-2][1].reason
+    _, config = loop.decisions[-2][1].exploit
+    assert config["x"] not in (0.2, 0.3)
     assert loop.decisions[-2][1].facts["rule"] == "pb2"
 
 
