@@ -140,7 +140,7 @@ class Events:
         hooks = self._hooks
         decision = hooks.decide(trial, result, ends=is_done)
         running.is_final = decision == STOP
-        completed = hooks.result(running, result)
+        completed = hooks.result(trial, result)
         if running.requested is not None:
             decision = stronger(decision, running.requested)
             running.requested = None
@@ -151,8 +151,8 @@ class Events:
         running.decision = decision
         is_to_be_saved = self._outcomes.saves and self._save_is_due(trial, result, decision)
         result[EXPERIMENT_TAG] = trial.experiment_tag
-        trial.record_result(result, flatten(dict(completed)))
-        self._recorder.result(trial, completed, decision, checkpoint)
+        trial.record_result(result, flatten(completed))
+        self._recorder.result(trial, decision, checkpoint)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
             hooks.tell("on_trial_save", trial)

@@ -15,10 +15,9 @@ from typing import Any
 from minitune.base.plugin_calls import PluginCaller, hook_name, raise_told
 from minitune.base.settings import number_setting
 from minitune.base.snapshots import CALLBACK, SCHEDULER, SEARCHER, STOPPER
-from minitune.driver.state import Request, RunningTrial, RunState
+from minitune.driver.state import Request, RunState
 from minitune.error import TuneError
 from minitune.experiment.callback import Callback
-from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import CONTINUE, GO_ON, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
@@ -338,18 +337,13 @@ class Hooks:
             self._limits = DictStopper(trial.stopping_criterion)
         return self._limits
 
-    def result(self, running: RunningTrial, result: dict[str, Any]) -> CompletedResult:
+    def result(self, trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
         """Pass a result to the callbacks. They may add and change metrics, but remove none. Returns it completed."""
-        trial = running.trial
-
-        def complete_it() -> CompletedResult:
-            return CompletedResult(result, trial.attempt.config, running.config_text, trial.experiment_tag)
-
         completed = None
         for hook in self._listeners["on_trial_result"]:
             log = getattr(hook, "__self__", None)
             if log is not None and "only_reads" in vars(type(log)):  # of its very class: a subclass may change results
-                completed = completed or complete_it()
+                completed = completed or complete(result, trial.attempt.config)
                 self._call((log.log_trial_result,), trial, self.iteration, trial, completed)
                 continue
             told = _completed(trial, result)
@@ -361,7 +355,7 @@ class Hooks:
             except TypeError as error:
                 raise_told(hook, trial, error)
             completed = None
-        return completed or complete_it()
+        return completed or complete(result, trial.attempt.config)
 
     def paused(self, trial: Trial) -> None:
         """The trial was paused."""

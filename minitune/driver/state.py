@@ -5,7 +5,6 @@ In a driver, only `RunState.move` changes a phase, so the indices agree with it.
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,6 @@ from minitune.base.checks import duration_s
 from minitune.base.read_only import ReadOnlyList
 from minitune.base.settings import number_setting
 from minitune.driver.limits import Backoff, Deadlines, Overdue
-from minitune.experiment.completed_result import text_of_config
 from minitune.experiment.decision import GO_ON, Decision
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
@@ -58,11 +56,6 @@ class RunningTrial:
     idle: bool = False
     overdue: Overdue | None = None
     is_cut_short: bool = False
-
-    @functools.cached_property
-    def config_text(self) -> str | None:
-        """The configuration of the attempt as JSON; see `text_of_config`."""
-        return text_of_config(self.trial.attempt.config)
 
 
 class WaitingTrials:

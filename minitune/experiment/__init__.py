@@ -9,7 +9,6 @@
     endings          Ending: why a trial, an attempt or a run has ended
     states           the words for a trial's state that views show
     metric_analysis  statistics of a trial's metrics
-    completed_result  a result with its configuration, and its JSON
     goal             Goal: what a run optimises, and which trials are the best
     trial_maker      makes the trials of an experiment
     trial_info       what a worker gets of a trial

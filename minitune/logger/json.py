@@ -9,7 +9,6 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import AppendFiles
 from minitune.experiment.callback import Callback
-from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
@@ -44,13 +43,9 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. Errors are as in `log_trial_start`."""
-        if type(result) is CompletedResult and result.text is not None:
-            line = result.text.line
-        else:
-            if CONFIG in result:  # large values stay out of each line
-                result = {**result, CONFIG: json_text.shortened(dict(result[CONFIG]))}
-            line = f"{json_text.dumps(result)}\n"
-        data = line.encode("ascii")
+        if CONFIG in result:  # large values stay out of each line
+            result = {**result, CONFIG: json_text.shortened(dict(result[CONFIG]))}
+        data = f"{json_text.dumps(result)}\n".encode("ascii")
         try:
             if not self._files.append(trial.trial_id, data):
                 self.log_trial_start(trial)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import os
 import pickle
 import re
 from dataclasses import dataclass
@@ -73,7 +72,6 @@ _STORED = re.compile(
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 _plain_chunks = json_chunks(separators=(",", ":"))
-_MARK_OF_METRICS = os.urandom(16).hex()  # in no text of a user
 
 _read_json = json_decoder()
 
@@ -331,27 +329,22 @@ def names_in(text: str) -> list[str]:
     return _STORED.findall(text)
 
 
-def encode(record: dict[str, Any], objects: ObjectStore, metrics: str | None = None) -> str:
+def encode(record: dict[str, Any], objects: ObjectStore) -> str:
     """Encode `record` as JSON. Blocks if large objects are stored. `decode` returns an equal dict with the same types,
-    but for `Unrecorded`. `metrics` is the JSON of the field of this name, if it is known already.
+    but for `Unrecorded`.
 
     Raises:
         OSError: If a large object cannot be stored.
     """
     text = None
-    rest = record
-    if metrics is not None:
-        rest = {**record, "metrics": _MARK_OF_METRICS}
-    if keeps_types(rest):
+    if keeps_types(record):
         # NaN, infinities and ints of thousands of digits raise a ValueError. JSON escapes a surrogate as \ud..., but
         # two in a row would be read as one character. Other texts with \ud, such as emojis, only take the slow path.
         # The key $ would be taken for a tag.
         try:
-            text = "".join(_plain_chunks(rest, 0))
+            text = "".join(_plain_chunks(record, 0))
             if "\\ud" in text or _TAG_KEY in text:
                 text = None
-            elif metrics is not None:
-                text = text.replace(f'"{_MARK_OF_METRICS}"', metrics, 1)
         except ValueError:
             pass
     if text is None or len(text) > LARGE_BYTES:

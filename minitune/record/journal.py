@@ -26,7 +26,6 @@ from minitune.base import files
 from minitune.base.disk import disk_error, gone_error, reason_of, refusal
 from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
-from minitune.experiment.completed_result import CompletedResult
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal_lines import BODY, body_of, each_line, is_good, lacks_pages
@@ -149,18 +148,15 @@ class Journal:
         self.add(record)
         self.write()
 
-    def add(self, record: dict[str, Any], result: CompletedResult | None = None) -> None:
+    def add(self, record: dict[str, Any]) -> None:
         """Encode a record for the next `write`. Blocks while large objects are stored. Later changes of the record have
-        no effect. `result` may have the JSON of the record's metrics.
+        no effect.
 
         Raises:
             DiskError: If an object could not be stored.
         """
         try:
-            metrics = None
-            if result is not None and result.text is not None:
-                metrics = result.text.metrics
-            self.unwritten.append(codec.encode(record, self.objects, metrics))
+            self.unwritten.append(codec.encode(record, self.objects))
         except OSError as error:
             raise self.fail(self.objects.directory, "written", error) from error
         if self._listen is not None:

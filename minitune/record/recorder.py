@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from minitune.base.forks import Origin
 from minitune.checkpoint import CheckpointRecord
-from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.decision import Decision
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import STATUS
@@ -121,20 +120,13 @@ class Recorder:
         """Record the new public status of the trial."""
         self.record(records.status(trial.trial_id, STATUS[trial.phase], cause))
 
-    def result(
-        self,
-        trial: Trial,
-        completed: CompletedResult,
-        decision: Decision,
-        checkpoint: CheckpointRecord | None,
-    ) -> None:
-        """Record the trial's last result, which is `completed` with its configuration, and the decision on it. To be
-        written before the worker gets the decision.
-        """
+    def result(self, trial: Trial, decision: Decision, checkpoint: CheckpointRecord | None) -> None:
+        """Record the trial's last result and the decision on it. To be written before the worker gets the decision."""
         attempt = trial.attempt.number
         progress = trial.progress
-        record = records.result(trial.trial_id, attempt, progress.num_reports, progress.metrics, decision, checkpoint)
-        self.record(record, completed)
+        self.record(
+            records.result(trial.trial_id, attempt, progress.num_reports, progress.metrics, decision, checkpoint)
+        )
 
     def trial_ends(self, trial: Trial) -> None:
         """Clean up after a trial has ended. After a retry, remove the `error.pkl` of the failure."""
