@@ -312,8 +312,8 @@ class ObjectStore:
     Equal values are stored once, and a damaged file is noticed.
 
     The background sync of the journal first syncs the files that its records name, which may take a second. After a
-    power cut before that, the journal may name a file that is not whole: a load finds that, and `journal.repair` gives
-    up the records from there on.
+    power cut before that, the journal may name a file that is not whole: a load finds that, and its error
+    says how to keep the records before.
     """
 
     def __init__(self, directory: str):

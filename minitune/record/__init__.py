@@ -4,7 +4,7 @@
 
     records             the fields of each kind of record
     codec               a record as JSON, and back
-    journal             Journal: a checked line for each record; `journal_lines` reads them
+    journal             Journal: a checked line for each record
     lock                RunLock: one driver for each run; trust
     stop_requests       what other processes ask a driver
     layout              names of runs, directories and error files

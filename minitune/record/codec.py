@@ -21,7 +21,6 @@ import importlib
 import json
 import math
 import pickle
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,11 +61,6 @@ _REPR = ShortRepr(TEXT_LIMIT)
 TAG = "$"
 _TAG_KEY = '"$":'
 _MARK = '{"$":'
-
-# The tag of a value in a file. A user's dict cannot look like it: its `$` is in a tag.
-_STORED = re.compile(
-    r'\{"\$":(?:"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*"|"put","number":\d+),"sha256":"([0-9a-f]{64})"'
-)
 
 # The records whose objects many trials share.
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
@@ -322,11 +316,6 @@ class _Reader:
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
-
-
-def names_in(text: str) -> list[str]:
-    """The names of the stored values to which the JSON of a record refers."""
-    return _STORED.findall(text)
 
 
 def encode(record: dict[str, Any], objects: ObjectStore) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
 import zlib
@@ -28,65 +29,21 @@ from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal_lines import BODY, body_of, each_line, is_good, lacks_pages
-from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
+from minitune.record.lock import OBJECTS_DIRECTORY, RunLock, is_at
 
 logger = logging.getLogger("minitune")
 
 _FLAGS = os.O_RDWR | os.O_APPEND
-_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
 """Seconds between two checks of the file. Not measured: with more, more is written that is lost."""
 # For copies, and for reading line by line. Not measured.
 _CHUNK_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
-
-
-class _JournalFile:
-    """The file of a journal while it is open: where its last record ends, and whether it is still at its path."""
-
-    def __init__(self, path: str, descriptor: int, lock: RunLock | None):
-        self.path = path
-        self.end = os.fstat(descriptor).st_size
-        self.is_closed = False
-        self.descriptor = descriptor
-        self._directory = os.open(os.path.dirname(path), _DIRECTORY)
-        self._lock = lock
-
-    def missing(self) -> str | None:
-        """The path of the run's directory, the file or the lock if it is not there any more. Any thread may call it."""
-        if self.is_closed:
-            return None
-        directory = os.path.dirname(self.path)
-        if not _is_at(directory, self._directory):
-            return directory
-        if not _is_at(self.path, self.descriptor):
-            return self.path
-        if self._lock is not None and not self._lock.is_in_place():  # so another driver could take it
-            return self._lock.path
-        return None
-
-    def put_back(self) -> None:
-        """If the file was removed, write a copy of it to its path. Blocks. Another file in its place is renamed;
-        without the run's directory, nothing happens.
-        """
-        if _is_at(self.path, self.descriptor) or not _is_at(os.path.dirname(self.path), self._directory):
-            return
-        try:
-            if os.path.lexists(self.path):
-                os.rename(self.path, files.free_name(f"{self.path}.other"))
-            with files.new_file(self.path, files.OWN_FILE_MODE, sync=True) as copy:
-                os.lseek(self.descriptor, 0, os.SEEK_SET)
-                while chunk := os.read(self.descriptor, _CHUNK_BYTES):
-                    copy.write(chunk)
-        except OSError as error:
-            logger.error("%s, so its records are lost", refusal(self.path, "written again", error))
-
-    def close(self) -> None:
-        """Close the file."""
-        self.is_closed = True
-        os.close(self.descriptor)
-        os.close(self._directory)
+_BODY = 9
+"""The position of the JSON in a line, after eight digits and a space."""
+_HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
+_ZEROS = re.compile(rb"\0+")
+_SECTOR_BYTES = 512
 
 
 RecordHook = Callable[[records.Record], None]
@@ -104,6 +61,7 @@ class Journal:
             torn end away.
 
     Attributes:
+        offset: The journal's length in bytes, without the unwritten records.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
 
     Raises:
@@ -130,18 +88,18 @@ class Journal:
             raise _os_error(path, "created" if is_new else "opened", error) from error
         self.objects = _objects_of(path)
         self.unwritten: list[str] = []
+        self.offset = os.fstat(descriptor).st_size
+        self._path = path
+        self._directory = os.path.dirname(path)
+        self._descriptor = descriptor
+        self._is_closed = False
+        self._lock = lock
         self._listen = listen
-        self._file = _JournalFile(path, descriptor, lock)
         self._next_look_s = 0.0
         self._failure: TuneError | None = None
         self._is_unsynced = False
         self._sync_guard = threading.Lock()  # held during a sync, so that the file is not closed meanwhile
         self._housekeeper = housekeeper
-
-    @property
-    def offset(self) -> int:
-        """The journal's length in bytes, without the unwritten records."""
-        return self._file.end
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record, and those that were added before. Blocks and raises like `add` and `write`."""
@@ -172,8 +130,8 @@ class Journal:
         """
         if not self.unwritten:
             return
-        if self._failure is not None or self._file.is_closed:
-            raise self._failure or TuneError(f"the journal {self._file.path} is closed")
+        if self._failure is not None or self._is_closed:
+            raise self._failure or TuneError(f"the journal {self._path} is closed")
         now_s = time.monotonic()
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_S
@@ -184,14 +142,13 @@ class Journal:
             lines.append(b"%08x %b\n" % (zlib.crc32(body), body))
         # One call for all lines of a turn: a kill can tear only their end, and the driver waits once.
         data = b"".join(lines)
-        file = self._file
         try:
-            written = os.write(file.descriptor, data)
+            written = os.write(self._descriptor, data)
             if written < len(data):
-                files.finish_append(file.descriptor, data, written)
+                files.finish_append(self._descriptor, data, written)
         except OSError as error:
-            raise self.fail(file.path, "written", error) from error
-        file.end += len(data)
+            raise self.fail(self._path, "written", error) from error
+        self.offset += len(data)
         self.unwritten.clear()
         if not self._is_unsynced:
             self._is_unsynced = True
@@ -204,25 +161,24 @@ class Journal:
         """
         self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:
-            if self._file.is_closed or self._failure is not None:
+            if self._is_closed or self._failure is not None:
                 return
             try:
                 self.objects.sync()
-                files.sync_descriptor(self._file.descriptor)
+                files.sync_descriptor(self._descriptor)
             except OSError as error:
-                self.fail(self._file.path, "synced to the disk", error)
+                self.fail(self._path, "synced to the disk", error)
 
     def fail(self, path: str, action: str, error: OSError) -> TuneError:
         """Note that the disk has refused a file, so that nothing more is written; return the first error. `action`, a
         participle, is what could not be done. Any thread may call this.
         """
-        directory = os.path.dirname(self._file.path)
         # The first failure is the one that the user sees. If the run's directory goes away, the housekeeper's sync may
         # meet that before the driver's next look. Its ENOENT would send the user to a file instead of the directory.
-        gone = self._file.missing()
+        gone = self._missing()
         if gone is not None:
-            return self._fail(gone_error(directory, gone), error)
-        return self._fail(disk_error(directory, path, action, error), error)
+            return self._fail(gone_error(self._directory, gone), error)
+        return self._fail(disk_error(self._directory, path, action, error), error)
 
     def _fail(self, failure: TuneError, cause: OSError | None = None) -> TuneError:
         if self._failure is None:
@@ -237,22 +193,45 @@ class Journal:
             DiskError: If the file, the lock or the run's directory is not at its path.
             TuneError: If another program has changed the file.
         """
-        file = self._file
-        if file.is_closed:
+        if self._is_closed:
             return
         # A longer file has a second writer, and a shorter one was cut. The checksums of its lines would fit
         # nevertheless.
-        length = os.fstat(file.descriptor).st_size
-        if length != file.end:
+        length = os.fstat(self._descriptor).st_size
+        if length != self.offset:
             raise self._fail(
                 TuneError(
-                    f"the journal {file.path} was changed by another program during the run: it has {length} bytes, "
-                    f"but {file.end} were written; put back a copy, then resume the run"
+                    f"the journal {self._path} was changed by another program during the run: it has {length} bytes, "
+                    f"but {self.offset} were written; put back a copy, then resume the run"
                 )
             )
-        gone = file.missing()
+        gone = self._missing()
         if gone is not None:
-            raise self._fail(gone_error(os.path.dirname(file.path), gone))
+            raise self._fail(gone_error(self._directory, gone))
+
+    def _missing(self) -> str | None:
+        """The path of the run's directory, the file or the lock if it is not there any more. Any thread may call it."""
+        if self._is_closed:
+            return None
+        if not os.path.isdir(self._directory):
+            return self._directory
+        if not is_at(self._path, self._descriptor):
+            return self._path
+        if self._lock is not None and not self._lock.is_in_place():  # so another driver could take it
+            return self._lock.path
+        return None
+
+    def _put_back(self) -> None:
+        """Write a copy of a removed file to its path. Blocks. Another file in its place is renamed."""
+        try:
+            if os.path.lexists(self._path):
+                os.rename(self._path, files.free_name(f"{self._path}.other"))
+            with files.new_file(self._path, files.OWN_FILE_MODE, sync=True) as copy:
+                os.lseek(self._descriptor, 0, os.SEEK_SET)
+                while chunk := os.read(self._descriptor, _CHUNK_BYTES):
+                    copy.write(chunk)
+        except OSError as error:
+            logger.error("%s, so its records are lost", refusal(self._path, "written again", error))
 
     def close(self) -> None:
         """Sync the journal and close it. Blocks. A second call does nothing.
@@ -262,17 +241,19 @@ class Journal:
         Raises:
             TuneError: If a write, a sync or `look` has failed.
         """
-        if self._file.is_closed:
+        if self._is_closed:
             return
         # Its thread may outlive this journal, and must not sync a closed descriptor.
         self._housekeeper.forget_sync()
         self.sync()
         with contextlib.suppress(TuneError):  # it is raised below
             self.look()
-        self._file.put_back()
+        if self._missing() == self._path:
+            self._put_back()
         # The housekeeper may just be syncing this descriptor, and its number may be given to another file.
         with self._sync_guard:
-            self._file.close()
+            self._is_closed = True
+            os.close(self._descriptor)
         if self._failure is not None:
             raise self._failure
 
@@ -296,15 +277,50 @@ def _open(path: str, good_bytes: int) -> int:
     return os.open(path, _FLAGS)
 
 
-def _is_at(path: str, descriptor: int) -> bool:
-    try:
-        # stat both each time: some file systems give a file that is not open a new inode number
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except OSError:
-        return False
-
-
 # -- reading -------------------------------------------------------------------------------------------------------
+
+
+def head(line: bytes) -> tuple[bytes, bytes]:
+    """The kind of a line's record, and its trial's id as in JSON, without decoding; both empty for a bad line.
+
+    The id is empty for a record about the run.
+    """
+    found = _HEAD.match(line, _BODY)
+    if found is None:
+        return b"", b""
+    return found[1], found[2] or b""
+
+
+def _is_good(line: bytes) -> bool:
+    """Whether a line consists of a checksum, a space, JSON in ASCII and a newline, and the checksum fits."""
+    if line[-1:] != b"\n" or line[8:9] != b" " or not line.isascii():
+        return False
+    # compare texts, not numbers: a flipped bit may only change the case of a hex digit
+    return line[:8] == b"%08x" % zlib.crc32(line[_BODY:-1])
+
+
+def _lacks_pages(offset: int, line: bytes) -> bool:
+    """Whether zeros stand in the bad line at `offset`, in bytes, up to the end of a sector. A power cut leaves them
+    where a page has not reached the disk, although later ones have.
+    """
+    for zeros in _ZEROS.finditer(line):
+        sector_end = (offset + zeros.end()) // _SECTOR_BYTES * _SECTOR_BYTES
+        if sector_end > offset + zeros.start():
+            return True
+    return False
+
+
+def _each_line(file: BinaryIO, begin: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) from the line at `begin`, in bytes, up to the present length of the file."""
+    size_bytes = os.fstat(file.fileno()).st_size  # fixed now, since a driver may write faster than this reads
+    offset = begin
+    file.seek(begin)
+    # Lines that a file yields cost a third of those of a split block: each takes the memory of the one before.
+    for line in file:
+        yield offset, line
+        offset += len(line)
+        if offset >= size_bytes:
+            return
 
 
 @contextlib.contextmanager
@@ -327,8 +343,8 @@ def lines(path: str | os.PathLike[str], begin: int = 0) -> Iterator[tuple[int, b
     """
     file_path = os.path.abspath(path)
     with _reading(file_path) as file:
-        for offset, line in each_line(file, begin):
-            if not is_good(line):
+        for offset, line in _each_line(file, begin):
+            if not _is_good(line):
                 _require_torn(file, file_path, offset, line)
                 return
             # Whatever follows another first record is not ours to interpret.
@@ -365,7 +381,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[records
         for offset in offsets:
             file.seek(offset)
             line = file.readline()
-            if not is_good(line):
+            if not _is_good(line):
                 raise _no_record(file_path, offset, "it was changed while it was read")
             yield _decode(file_path, offset, line, False, objects)
 
@@ -373,12 +389,12 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[records
 def _decode(path: str, offset: int, line: bytes, unpickle: bool, objects: ObjectStore) -> records.Record:
     """The record in the good line at `offset`."""
     try:
-        return codec.decode(line[BODY:-1].decode("ascii"), unpickle, objects)
+        return codec.decode(line[_BODY:-1].decode("ascii"), unpickle, objects)
     except ValueError as error:
         raise _no_record(path, offset, str(error)) from error
     except ObjectLostError as error:
         raise JournalCorruptError(
-            f"{error}. Put back a copy; or {_way_out('the record that names it', path)}"
+            f"{error}. Put back a copy; or {_way_out('the record that names it', path, offset)}"
         ) from error
 
 
@@ -394,8 +410,8 @@ def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[records.Reco
     objects = _objects_of(file_path)
     marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
     with _reading(file_path) as file:
-        for offset, line in each_line(file):
-            if line.startswith(marks, BODY) and is_good(line):
+        for offset, line in _each_line(file):
+            if line.startswith(marks, _BODY) and _is_good(line):
                 yield _decode(file_path, offset, line, False, objects)
 
 
@@ -407,62 +423,24 @@ def _end_of(path: str) -> int:
     return end
 
 
-def repair(path: str | os.PathLike[str]) -> str | None:
-    """Keep the lines before the first bad one, or one whose object is damaged or missing, and move the rest to a
-    separate file. No driver may be running.
-
-    Blocks. Returns the path of that file, or None.
-
-    Raises:
-        TuneError: If the file cannot be read or written.
-    """
-    file_path = os.path.abspath(path)
-    try:
-        with open(file_path, "rb") as file:
-            kept_bytes = _good_beginning(file, file_path, _objects_of(file_path))
-        if kept_bytes == os.path.getsize(file_path):
-            return None
-        return _cut(file_path, kept_bytes)
-    except OSError as error:
-        raise _os_error(file_path, "repaired", error) from error
-
-
-def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore) -> int:
-    """Length in bytes of the lines before the first one that is bad, or names a damaged or missing object."""
-    length = 0
-    checked: set[str] = set()
-    for offset, line in each_line(file):
-        try:
-            body = body_of(line)
-            if offset == 0:
-                _check_schema(path, line)
-            for name in set(codec.names_in(body)) - checked:
-                objects.check(name)
-                checked.add(name)
-        except (ValueError, ObjectLostError):
-            break
-        length = offset + len(line)
-    return length
-
-
 def _require_torn(file: BinaryIO, path: str, offset: int, line: bytes) -> None:
     """Raise JournalCorruptError unless the bad line at `offset` begins a torn end."""
-    if lacks_pages(offset, line):
+    if _lacks_pages(offset, line):
         return
-    later = next((position for position, line in each_line(file, offset) if is_good(line)), offset)
+    later = next((position for position, line in _each_line(file, offset) if _is_good(line)), offset)
     if later == offset:  # no good line follows, or a writer has completed the line at `offset` meanwhile
         return
-    way_out = _way_out("the bad one", path)
+    way_out = _way_out("the bad one", path, offset)
     raise JournalCorruptError(
         f"the journal {path} has a bad line at byte {offset}, but good ones after it, from byte {later}: it was "
         f"damaged or edited. Put back a copy; {f'or {way_out}' if offset else 'without its beginning it is lost'}"
     )
 
 
-def _way_out(bad: str, path: str) -> str:
+def _way_out(bad: str, path: str, offset: int) -> str:
     return (
         f"to keep the lines before {bad}: copy the run's directory, then run "
-        f'python -c "from minitune.record import journal; print(journal.repair({path!r}))"'
+        f'python -c "import os; os.truncate({path!r}, {offset})"'
     )
 
 
@@ -481,7 +459,7 @@ def _check_schema(path: str, first: bytes) -> None:
         )
 
 
-def _cut(path: str, length: int) -> str:
+def _cut(path: str, length: int) -> None:
     """Move the content after byte `length` to a separate file.
 
     It is synced before the journal is cut: nothing is lost.
@@ -498,7 +476,6 @@ def _cut(path: str, length: int) -> str:
         file.truncate(length)
         files.sync_descriptor(file.fileno())
     logger.warning("the journal %s had a torn end after byte %d; it is in %s now", path, length, aside)
-    return aside
 
 
 def _objects_of(journal_path: str) -> ObjectStore:

@@ -101,12 +101,7 @@ class RunLock:
 
     def is_in_place(self) -> bool:
         """Whether the locked file is still at the path; if not, another driver could lock a new one."""
-        if self._descriptor is None:
-            return False
-        try:
-            return os.path.samestat(os.lstat(self.path), os.fstat(self._descriptor))
-        except OSError:
-            return False
+        return self._descriptor is not None and is_at(self.path, self._descriptor)
 
     def __enter__(self) -> RunLock:
         self.acquire()
@@ -129,6 +124,15 @@ def driver_pid(path: str | os.PathLike[str]) -> int | None:
                 return _holder(file.fileno())
         except OSError:
             return None
+
+
+def is_at(path: str, descriptor: int) -> bool:
+    """Whether the file at a path is this open one."""
+    try:
+        # stat both each time: some file systems give a file that is not open a new inode number
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def _is_ours(path: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from minitune.record import journal, journal_lines, records
+from minitune.record import journal, records
 from minitune.record.reading import journal_version
 from minitune.record.story import Story
 from minitune.result import EXPERIMENT_TAG
@@ -44,7 +44,7 @@ class Reports:
         self._configures: defaultdict[bytes, array[int]] = defaultdict(_no_offsets)  # of what sets its configuration
         starts = array("Q")
         for offset, line in journal.lines(path):
-            kind, trial_id = journal_lines.head(line)
+            kind, trial_id = journal.head(line)
             if kind == _RESULT:
                 self._results[trial_id].append(offset)
             elif kind == _START:

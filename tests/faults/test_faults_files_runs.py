@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -69,14 +70,12 @@ def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept():
     assert damaged != lines[place]
     file.write_bytes(b"".join([*lines[:place], damaged, *lines[place + 1 :]]))
 
-    with pytest.raises(JournalCorruptError, match=rf"bad line at byte {len(b''.join(lines[:place]))}.*journal\.repair"):
+    with pytest.raises(JournalCorruptError, match=rf"bad line at byte {len(b''.join(lines[:place]))}") as caught:
         resume(counter, callbacks=())
     assert file.read_bytes() == b"".join([*lines[:place], damaged, *lines[place + 1 :]]), "nothing was touched"
 
-    aside = journal.repair(file)
+    subprocess.run([sys.executable, "-c", re.search('python -c "(.*)"', str(caught.value))[1]], check=True)
     assert file.read_bytes() == b"".join(lines[:place])
-    assert aside is not None
-    assert Path(aside).read_bytes() == b"".join([damaged, *lines[place + 1 :]])
     grid = resume(counter, callbacks=())
     assert [result.metrics["n"] for result in grid] == [6, 6]
     assert STARTS[-2:] == [(1, 2), (2, 0)], "what stands after the bad line is not known any more"

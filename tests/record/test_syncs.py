@@ -18,7 +18,7 @@ from minitune.error import DiskError
 from minitune.record import housekeeper as housekeeper_module
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal import Journal, repair
+from minitune.record.journal import Journal
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
 
@@ -70,12 +70,13 @@ def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(tmp_path, trace, mon
     trace = Trace(monkeypatch)
     trace.watch(files, "sync_descriptor", length)
     trace.watch(files, "sync_directory", lambda path: f"sync names in {os.path.basename(path)}")
-    assert repair(path) == f"{path}.torn-1"
+    journal = Journal(path, NoThread(), is_new=False)
     assert trace.lines == [
         "sync journal.torn-1 while the journal has all",
         f"sync names in {tmp_path.name}",
         f"sync journal while the journal has {good}",
     ]
+    journal.close()
     assert (tmp_path / "journal.torn-1").read_bytes() == b"0123 torn"
 
 
