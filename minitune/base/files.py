@@ -93,24 +93,22 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -
         file.write(data)
 
 
-def write_again(path: str, data: bytes, mode: int = 0o666) -> bool:
+def write_again(path: str, data: bytes) -> None:
     """Write a file that is usually new, without a temporary one. An existing file is replaced.
 
-    Only for files that are not read before their directory is complete: a kill leaves a part. Returns whether the file
-    is new.
+    Only for files that are not read before their directory is complete: a kill leaves a part.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
-        atomic_write(path, data, mode)
-        return False
+        atomic_write(path, data)
+        return
     try:
         written = os.write(descriptor, data)
     finally:
         os.close(descriptor)
     if written < len(data):  # the disk is full, or the file is huge
-        atomic_write(path, data, mode)
-    return True
+        atomic_write(path, data)
 
 
 def link_or_copy(source: str, target: str) -> None:

@@ -73,9 +73,6 @@ def json_decoder() -> Callable[[str], Any]:
     return decode
 
 
-_read = json_decoder()
-
-
 # -- any value as strict JSON ------------------------------------------------------------------------------------------
 def dumps(value: Any) -> str:
     """Any `value` as one line of strict ASCII JSON, which every parser reads."""
@@ -90,13 +87,7 @@ def dumps(value: Any) -> str:
 
 def dumps_pretty(value: Any) -> str:
     """`value` as strict JSON for people, with indentation and sorted keys."""
-    return pretty(value)[0]
-
-
-def pretty(value: Any) -> tuple[str, bool]:
-    """`value` as `dumps_pretty` writes it, and whether it is a dict that is read back with the same types."""
-    text = json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
-    return text, type(value) is dict and keeps_types(value) and _read(text) == value
+    return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
 
 
 # A value beyond these three limits counts as not plain, so that the check ends even if the value contains itself.

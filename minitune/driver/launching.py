@@ -22,7 +22,6 @@ from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
-from minitune.logger.json import leave_parameters
 from minitune.record import records
 from minitune.resources import Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
@@ -77,7 +76,6 @@ class Launcher:
             self._ahead = max(1, int(number_setting("MAX_PENDING_TRIALS")))
         self._feasible: Resources | None = None  # the last request that was not refused
         self._max_running = min(most or math.inf, hooks.search_alg.max_running or math.inf)
-        self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.writes_parameters)
         self.chooses_in_order = hooks.scheduler.chooses_in_order
         # by environment and resources
         self._worker_kinds: dict[Resources, tuple[ActorFactory, str | None]] = {}
@@ -188,7 +186,6 @@ class Launcher:
             trial.attempt.number,
             trial.next_checkpoint,
             trial.num_failures,
-            self._workers_write,
         )
         args = (info.fields(),)
         actor_id = trial.attempt.actor_id

@@ -31,7 +31,6 @@ class Admission(Generic[_Actor, _Parked]):
 
     isolates = False
     has_queue = False
-    writes_parameters = False
     only_events_count = False
 
     def __init__(self, ledger: Ledger):

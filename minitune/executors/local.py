@@ -117,8 +117,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         TuneError: If runs are nested too deep.
     """
 
-    writes_parameters = True
-
     def __init__(
         self,
         machine: Machine,

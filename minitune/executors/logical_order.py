@@ -63,7 +63,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self.clock = executor.clock
         self.isolates = executor.isolates
         self.has_queue = executor.has_queue
-        self.writes_parameters = executor.writes_parameters
         self._executor = executor
         self._window = window
         self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated positions are skipped

@@ -60,8 +60,6 @@ class TrialExecutor(Protocol):
     """Whether each actor has its own process."""
     has_queue: bool
     """Whether an actor may wait after `start`; then `Placed` is its first event."""
-    writes_parameters: bool
-    """Whether an actor's process may write the parameter files of its trial."""
     only_events_count: bool
     """Whether plug-ins are asked after an event only, and never after a `wait` that has timed out."""
 

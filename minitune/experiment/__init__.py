@@ -12,7 +12,6 @@
     goal             Goal: what a run optimises, and which trials are the best
     trial_maker      makes the trials of an experiment
     trial_info       what a worker gets of a trial
-    parameter_files  a trial's configuration as files
     run_description  what a driver runs, as far as a resume needs it
 """
 

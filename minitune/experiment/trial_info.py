@@ -25,7 +25,6 @@ class TrialInfo(NamedTuple):
     attempt: int = 1
     next_checkpoint: int = 0
     failures: int = 0
-    writes_parameters: bool = False
     resources: Resources = Resources.of(None)
 
     def fields(self) -> tuple[Any, ...]:

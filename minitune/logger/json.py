@@ -1,15 +1,12 @@
-"""JsonLoggerCallback: writes `result.json`, one line per report, and the files with the configuration."""
+"""JsonLoggerCallback: writes `result.json`, one line per report, and `params.json`, the configuration."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from minitune.base import json_text
-from minitune.base.files import AppendFiles
-from minitune.experiment.callback import Callback
-from minitune.experiment.parameter_files import write_parameters
+from minitune.base.files import AppendFiles, write_again
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_RESULT_FILE
@@ -19,7 +16,6 @@ class JsonLoggerCallback(LoggerCallback):
     """Writes the results of each trial as strict JSON, one object per line. Retries and resumes append to the file."""
 
     only_reads = True  # it gets the result itself; others get a copy, which they may change
-    _leaves_parameters = False  # whether workers write the parameter files; see `leave_parameters`
 
     def __init__(self) -> None:
         self._files = AppendFiles()
@@ -34,8 +30,6 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.open(trial.trial_id, path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
-        if self._leaves_parameters:
-            return
         try:
             self.update_config(trial, trial.current_config)
         except OSError as error:
@@ -62,15 +56,6 @@ class JsonLoggerCallback(LoggerCallback):
         self._files.close_all()
 
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
-        """Write the parameter files; see `write_parameters`."""
-        write_parameters(trial.local_path, config)
-
-
-def leave_parameters(callbacks: Iterable[Callback], *, workers_write: bool) -> bool:
-    """Let the workers write the parameter files, if that makes no difference to them; return whether they do."""
-    loggers = [callback for callback in callbacks if isinstance(callback, JsonLoggerCallback)]
-    own = JsonLoggerCallback.update_config
-    are_left = workers_write and bool(loggers) and all(type(logger).update_config is own for logger in loggers)
-    for logger in loggers:
-        logger._leaves_parameters = are_left
-    return are_left
+        """Write the configuration to `params.json`, with short texts in place of large values."""
+        text = json_text.dumps_pretty(json_text.shortened(config))
+        write_again(f"{trial.local_path}{os.sep}{EXPR_PARAM_FILE}", text.encode("ascii"))

@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 from minitune.base import clock, files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
-from minitune.base.pickling import dumps_by_value
 from minitune.checkpoint import directory_name, number_of_directory, temporary_path
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock, check_own_directory
-from minitune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
+from minitune.result import EXPR_ERROR_FILE
 
 logger = logging.getLogger("minitune")
 
@@ -392,24 +391,16 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = _IDENT
 # -- errors of a trial ---------------------------------------------------------------------------------------------
 
 
-def append_error(
-    trial_directory: str, number: int, traceback_text: str, date: str, error: BaseException | None = None
-) -> None:
-    """Append a failure to the trial's `error.txt`, and write `error.pkl` if the exception can be pickled.
+def append_error(trial_directory: str, number: int, traceback_text: str, date: str) -> None:
+    """Append a failure to the trial's `error.txt`.
 
     Raises:
         OSError: If the directory cannot be written.
     """
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
     path = os.path.join(trial_directory, EXPR_ERROR_FILE)
-    # The text comes first: people read it, and it is there even if the exception cannot be pickled.
     with open(path, "ab") as file:
         file.write(text.encode("utf-8", "backslashreplace"))
-    data = _pickle_error(error) if error is not None else None
-    if data is None:
-        remove_error_pickle(trial_directory)
-    else:
-        files.atomic_write(os.path.join(trial_directory, EXPR_ERROR_PICKLE_FILE), data, files.BLOB_MODE)
 
 
 def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
@@ -420,18 +411,6 @@ def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
     except OSError:
         return ""
     return entry.partition("\n")[2].strip()
-
-
-def _pickle_error(error: BaseException) -> bytes | None:
-    try:
-        return dumps_by_value(error)
-    except Exception:  # `error.txt` has the traceback, so this is not an error
-        return None
-
-
-def remove_error_pickle(trial_directory: str) -> None:
-    """Remove `error.pkl`; `error.txt` stays."""
-    files.remove_file(os.path.join(trial_directory, EXPR_ERROR_PICKLE_FILE))
 
 
 # -- removal -------------------------------------------------------------------------------------------------------

@@ -129,9 +129,7 @@ class Recorder:
         )
 
     def trial_ends(self, trial: Trial) -> None:
-        """Clean up after a trial has ended. After a retry, remove the `error.pkl` of the failure."""
-        if trial.attempt.number > 1 and trial.error is None:
-            self.directories.remove_error(trial)
+        """Forget a trial that has ended."""
         self._known.pop(trial.trial_id, None)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from minitune.base import files
 from minitune.base.disk import ends_run
@@ -22,7 +22,6 @@ from minitune.record.layout import (
     clean_trial_directory,
     create_trial_directory,
     date_text,
-    remove_error_pickle,
 )
 
 logger = logging.getLogger("minitune")
@@ -90,30 +89,23 @@ class TrialDirectories:
         clean_trial_directory(self._run.path, trial.local_path, recorded)
 
     def write_error(self, trial: Trial, error: TrialError) -> None:
-        """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
+        """Add the failure of an attempt to the trial's `error.txt`.
 
-        A full disk may be the cause; then these files cannot be written, either, and the run ends. If only the trial's
+        A full disk may be the cause; then this file cannot be written, either, and the run ends. If only the trial's
         directory cannot be written, this is logged.
 
         Raises:
             DiskError: If the run ends. The failure is not on record: the trial stays unfinished.
         """
-        with self._told("the failure of trial %s could not be written to its directory: %s", trial):
+        try:
             if trial.custom_dirname is None:
                 self.prepare(trial)
-            append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
-
-    def remove_error(self, trial: Trial) -> None:
-        """Remove the `error.pkl` of an earlier failure of a trial that has succeeded."""
-        with self._told("error.pkl of trial %s could not be removed: %s", trial):
-            remove_error_pickle(trial.local_path)
-
-    @contextlib.contextmanager
-    def _told(self, text: str, trial: Trial) -> Iterator[None]:
-        """Log an OSError of the `with` block and suppress it, unless it ends the run."""
-        try:
-            yield
-        except OSError as error:
-            self.raise_if_run_ends(error, trial.local_path)
-            if not isinstance(error, FileNotFoundError):
-                logger.warning(text, trial.name, error.strerror or error)
+            append_error(trial.local_path, trial.num_failures, str(error), date_text())
+        except OSError as refused:
+            self.raise_if_run_ends(refused, trial.local_path)
+            if not isinstance(refused, FileNotFoundError):
+                logger.warning(
+                    "the failure of trial %s could not be written to its directory: %s",
+                    trial.name,
+                    refused.strerror or refused,
+                )

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from minitune.base.files import look_at_disk
 from minitune.base.shared_values import Handle
 from minitune.checkpoint import (
     Checkpoint,
@@ -16,7 +15,6 @@ from minitune.checkpoint import (
     prepared,
     require_directory,
 )
-from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
@@ -64,7 +62,6 @@ class FunctionActor:
         self._prepare(info, allocation)
 
     def _prepare(self, info: TrialInfo, allocation: Allocation) -> None:
-        _write_parameters(info)
         # config is None: the driver knows it, so no report has to carry it
         self._session = Session(info, allocation, AutoFields(info.trial_id, None))
         self._host.at_stop = self._session.tell_stop
@@ -114,7 +111,6 @@ class ClassActor:
             )
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
-        _write_parameters(info)
         # a class counts its iterations itself; only functions use the fields of the session
         self._session = Session(info, allocation, AutoFields(info.trial_id, None))
 
@@ -174,15 +170,3 @@ def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | Non
     if directory is not None:
         info = info._replace(directory=directory)
     return info
-
-
-def _write_parameters(info: TrialInfo) -> None:
-    if not info.writes_parameters:
-        return
-    try:
-        write_parameters(info.directory, info.config)
-    except OSError as error:
-        refused = look_at_disk(info.directory, error)
-        if refused is not None:
-            raise refused from error
-        logger.warning("the configuration of trial %s could not be written: %s", info.name, error)

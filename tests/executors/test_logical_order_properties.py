@@ -25,7 +25,6 @@ class Racing:
 
     isolates = True
     has_queue = False
-    writes_parameters = False
 
     def __init__(self, arrivals, deaths):
         self.clock = VirtualClock()

@@ -20,7 +20,7 @@ def outside(tmp_path):
     """A directory that must not change, with a file and with a directory that looks like one of ours."""
     directory = tmp_path / "outside"
     (directory / "checkpoint_000000").mkdir(parents=True)
-    for name in ("file", "checkpoint_000000/file", "result.json", "error.pkl"):
+    for name in ("file", "checkpoint_000000/file", "result.json"):
         (directory / name).write_text("precious\n" * 100)
     return directory
 

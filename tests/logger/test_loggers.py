@@ -7,7 +7,6 @@ import math
 import os
 import pickle
 import re
-import stat
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from minitune.logger import (
     LoggerCallback,
     pretty_print,
 )
-from minitune.logger.json import leave_parameters
 from minitune.logger.logger import step_of
 
 
@@ -175,13 +173,9 @@ def test_params_are_written_at_each_start(trial):
     write(logger, trial)
     text = Path(trial.local_path, "params.json").read_text("ascii")
     assert text.startswith('{\n  "a": "<built-in function print>",\n  "b": null,\n  "c": {\n    "y": [')
-    pickled = Path(trial.local_path, "params.pkl")
-    assert pickle.loads(pickled.read_bytes())["a"] is print
-    assert stat.S_IMODE(pickled.stat().st_mode) == 0o600
     trial.config = {"lr": 1}
     write(logger, trial)
     assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 1}
-    assert not pickled.exists()  # JSON holds this configuration exactly
 
 
 def test_large_values_of_a_configuration_are_short_texts_in_the_files(trial):
@@ -194,52 +188,10 @@ def test_large_values_of_a_configuration_are_short_texts_in_the_files(trial):
     assert params["data"].startswith("xxx")
     assert params["inner"]["tuple"][0].startswith("[0, 1, 2")
     assert len(str(params)) < 1_000
-    assert not Path(trial.local_path, "params.pkl").exists(), "a pickle of more than 1 MB"
     assert lines(trial) == [{"loss": None, "config": params}]
     logger.update_config(trial, {"lr": 2})
     assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 2}
     end(logger, trial)
-
-
-@pytest.mark.parametrize(
-    ("config", "is_exact"),
-    [
-        ({"x": (1, 2)}, False),
-        ({"x": float("inf")}, False),
-        ({"x": {1: 2}}, False),
-        ({"x": b"1"}, False),
-        ({"x": [{"y": math.nan}]}, False),
-        ({"x": "\ud83d\ude00"}, False),
-        ({"x": True, "y": [1, {"z": Path("a")}]}, False),
-        ({}, True),
-        ({"x": 1.5, "y": "ä", "z": None}, True),
-        ({"x": [1, {"y": True}], "n": 10**30, "o": {"p": [[]]}}, True),
-    ],
-    ids=str,
-)
-def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(config, is_exact, trial):
-    trial.config = config
-    write(JsonLoggerCallback(), trial)
-    pickled = Path(trial.local_path, "params.pkl")
-    assert pickled.exists() is not is_exact
-    read = (
-        json.loads(Path(trial.local_path, "params.json").read_text())
-        if is_exact
-        else pickle.loads(pickled.read_bytes())
-    )
-    assert repr(read) == repr(dict(sorted(config.items())))
-
-
-def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial):
-    class Stuck:
-        def __reduce__(self):
-            raise RuntimeError("never")
-
-    logger = JsonLoggerCallback()
-    start(logger, trial)
-    trial.config = {"x": Stuck()}
-    write(logger, trial)
-    assert sorted(path.name for path in Path(trial.local_path).iterdir()) == ["params.json", "result.json"]
 
 
 @pytest.mark.parametrize(("kind", "name"), [(JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")])
@@ -436,18 +388,6 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(make, trial, mo
 
 
 # -- base and pretty_print -----------------------------------------------------------------------------------------
-
-
-def test_a_logger_leaves_the_parameters_to_the_workers(trial):
-    logger = JsonLoggerCallback()
-    path = Path(trial.local_path, "params.json")
-    assert leave_parameters([logger], workers_write=True)
-    start(logger, trial)
-    assert not path.exists()
-    assert not leave_parameters([logger], workers_write=False)
-    start(logger, trial)
-    assert path.exists()
-    end(logger, trial)
 
 
 def test_a_users_logger_needs_five_methods(trial):

@@ -30,7 +30,7 @@ IN_PROCESSES = {
 
 # Intended differences: for each script, the path of a value in its outcome, and the value here.
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
-    # params.json holds the configuration exactly, so there is no pickle
+    # no configuration is pickled
     "logger_callback": {("pickled",): [False, False]},
     # the last checkpoint is the latest one, even if it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},

@@ -1,12 +1,11 @@
 """Which files a trial has, and which of them the driver makes: only those that it writes itself."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from kit import cut, fit, report_n, resume, run_path
+from kit import cut, report_n, resume, run_path
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -20,24 +19,10 @@ def test_the_driver_makes_only_the_files_that_it_writes(kind, script):
 
     for trial_id, *made in trials:
         own = sorted("directory" if trial_id in name else name for name in made)
-        assert own == ["directory", "progress.csv", "result.json"]
+        assert own == ["directory", "params.json", "progress.csv", "result.json"]
     for directory in script.trial_directories():
         names = {"params.json", "progress.csv", "result.json", "stderr", "stdout"}
         assert {path.name for path in directory.iterdir()} == names
-
-
-def test_files_with_pickles_are_only_for_their_owner():
-    grid = fit(report_n(1), {"x": (1, 2)}, executor="local")
-
-    [path] = Path(grid[0].path).glob("params.pkl")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert (Path(grid[0].path) / "params.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
-
-
-def _umask():
-    umask = os.umask(0o77)
-    os.umask(umask)
-    return umask
 
 
 def test_a_trial_whose_directory_a_power_cut_has_taken_starts_at_a_resume(caplog):

@@ -1,6 +1,5 @@
 import logging
 import os
-import pickle
 import re
 from pathlib import Path
 
@@ -232,20 +231,15 @@ def test_only_leftovers_of_a_killed_writer_are_removed(tmp_path):
 # -- errors --------------------------------------------------------------------------------------------------------
 
 
-def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path):
-    layout.append_error(str(tmp_path), 1, "Traceback ...\nValueError: one\n", "2024-01-01_00-00-00", ValueError("one"))
-    layout.append_error(str(tmp_path), 2, "KeyError: 'zwei\ud800'", "2024-01-01_00-00-01", KeyError("two"))
+def test_failures_are_appended(tmp_path):
+    layout.append_error(str(tmp_path), 1, "Traceback ...\nValueError: one\n", "2024-01-01_00-00-00")
+    layout.append_error(str(tmp_path), 2, "KeyError: 'zwei\ud800'", "2024-01-01_00-00-01")
 
     assert (tmp_path / "error.txt").read_text(encoding="utf-8") == (
         "Failure # 1 (occurred at 2024-01-01_00-00-00)\nTraceback ...\nValueError: one\n"
         "Failure # 2 (occurred at 2024-01-01_00-00-01)\nKeyError: 'zwei\\ud800'\n"
     )
     assert layout.last_error_text(str(tmp_path)) == "KeyError: 'zwei\\ud800'"
-    assert repr(pickle.loads((tmp_path / "error.pkl").read_bytes())) == "KeyError('two')"
-    layout.append_error(str(tmp_path), 3, "three", "then", ValueError(i for i in range(3)))
-    assert os.listdir(tmp_path) == ["error.txt"], "one that cannot be pickled leaves no older one behind"
-    for _ in range(2):
-        layout.remove_error_pickle(str(tmp_path))
 
 
 # -- removal -------------------------------------------------------------------------------------------------------

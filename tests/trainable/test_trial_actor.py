@@ -1,20 +1,14 @@
 """The object of a trial that the driver calls: its parameters, its directory, its checkpoints, and its end."""
 
-import errno
 import functools
-import json
 import os
-import pickle
 from pathlib import Path
 
 import pytest
 from kit import FakeActor, pull, settle
 
-from minitune.base import files
 from minitune.base.shared_values import hold
 from minitune.checkpoint import Checkpoint
-from minitune.error import DiskError
-from minitune.experiment import parameter_files
 from minitune.resources import Allocation
 from minitune.trainable import Trainable, get_checkpoint, report
 from minitune.trainable.context import get_context
@@ -59,38 +53,6 @@ def stepping(config):
 
 
 # -- its parameters and its directory ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("trainable", [stepping, Stepping])
-def test_each_trial_has_files_with_its_configuration(driver, trainable):
-    actor = driver.start(trainable, {"lr": 0.1}, writes_parameters=True)
-    first = driver.directory / "t_00000"
-    assert json.loads((first / "params.json").read_text()) == {"lr": 0.1}
-    assert os.listdir(first) == ["params.json"]
-    settle(actor.stop())
-    assert settle(actor.reset(driver.info("t_1", config={"lr": (1, 2)}, writes_parameters=True).fields(), None))
-    assert json.loads((driver.directory / "t_1" / "params.json").read_text()) == {"lr": [1, 2]}
-    assert pickle.loads((driver.directory / "t_1" / "params.pkl").read_bytes()) == {"lr": (1, 2)}
-    settle(actor.stop())
-    assert settle(actor.reset(driver.info("t_2").fields(), None))
-    assert os.listdir(driver.directory / "t_2") == []
-
-
-@pytest.mark.parametrize(("number", "ends_run"), [(errno.EACCES, False), (errno.ENOSPC, True)])
-def test_a_configuration_that_cannot_be_written_ends_the_run_only_on_a_full_disk(
-    driver, monkeypatch, caplog, number, ends_run
-):
-    def refuse(*args, **options):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(parameter_files.files, "write_again", refuse)
-    monkeypatch.setattr(files, "open", refuse, raising=False)
-    if ends_run:
-        with pytest.raises(DiskError, match="could not be written"):
-            driver.start(lambda config: 1, writes_parameters=True)
-    else:
-        assert pull(driver.start(lambda config: 1, writes_parameters=True)).metrics["_metric"] == 1
-        assert "the configuration of trial fn_t_00000 could not be written" in caplog.text
 
 
 @pytest.mark.parametrize("trainable", [stepping, Stepping])
