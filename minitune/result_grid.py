@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from minitune.record.decisions import TrialDecision
     from minitune.search.estimate import Estimate
-    from minitune.view.importances import Importances
     from minitune.visualization.plots import Plot
 
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
@@ -395,8 +394,9 @@ class ResultGrid(Sequence[Result]):
         require(is_real(height) and height >= 100, "height: a number of pixels >= 100", height)
         return Plot(report_page(read_histories(self)).decode(), height)
 
-    def importances(self, metric: str | None = None, mode: str | None = None) -> Importances:
-        """How much each parameter alone affects the objective. Blocks while it reads the journal.
+    def importances(self, metric: str | None = None, mode: str | None = None) -> dict[str, float]:
+        """How much each parameter alone affects the objective: shares of 1, the most important one first. Blocks while
+        it reads the journal.
 
         Raises:
             FileNotFoundError: If there is no journal.

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import logging
 import os
 import shlex
 import subprocess
@@ -94,10 +93,10 @@ def test_the_help_of_a_command_has_two_examples_that_it_takes(name):
         parser.parse_args(arguments[: own_begins(arguments)])
 
 
-def test_warnings_of_a_command_begin_as_its_errors_do(script):
+def test_a_warning_of_a_command_is_on_standard_error(script):
     done = script.run_minitune("run", "--name", "equal", "--", "echo", "report v=1")
     assert done.returncode == 0
-    assert done.stderr.startswith("minitune: the command has no parameter, so all trials are equal")
+    assert done.stderr.startswith("the command has no parameter, so all trials are equal")
 
 
 def test_an_option_has_one_name_in_all_commands():
@@ -144,26 +143,6 @@ def test_an_option_that_a_command_lacks_is_looked_for(arguments, hint, capsys):
     with pytest.raises(SystemExit):
         cli.main(arguments)
     assert hint in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("command", "begins"), [("ls", "minitune: "), ("resume", "")])
-def test_warnings_have_our_name_in_commands_that_run_no_code_of_the_users(command, begins, monkeypatch):
-    told = []
-
-    def warns(options):
-        for name in ("minitune", "minitune.base", "minituned", "other"):
-            record = logging.LogRecord(name, logging.WARNING, "", 0, "careful %s", ("now",), None)
-            told.append(logging.lastResort.format(record))
-        return 7
-
-    monkeypatch.setattr(f"minitune.{cli.COMMANDS[command][0]}.{command}", warns)
-    before = logging.lastResort and logging.lastResort.formatter
-    assert cli.main([command, "target"]) == 7
-    assert told == [f"{begins}careful now"] * 2 + ["careful now"] * 2
-    assert (logging.lastResort and logging.lastResort.formatter) is before
-    monkeypatch.setattr(logging, "lastResort", None)
-    monkeypatch.setattr(f"minitune.{cli.COMMANDS[command][0]}.{command}", lambda options: 0)
-    assert cli.main([command, "target"]) == 0, "a program may have taken it away"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from minitune.base import __version__
@@ -46,9 +46,6 @@ _GROUPS = {
 
 _BRIEF = frozenset(("ls", "show", "best", "report"))
 """Commands that read runs, print and end: nearly all objects that they make stay until then."""
-
-_OF_USERS = frozenset(("resume", "rerun"))
-"""Commands that run the user's own code in this process: warnings look there as they do without the command."""
 
 _STATUSES = (
     "Exit status: 0 success, 1 the command failed, 2 wrong arguments,\n3 trials have failed, "
@@ -113,31 +110,6 @@ def _similar_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> 
     return did_you_mean(option, parser._option_string_actions) if option.startswith("--") else ""
 
 
-@contextlib.contextmanager
-def _named_warnings() -> Iterator[None]:
-    """Inside the `with` block, our warnings that no handler takes begin as all messages do."""
-    import logging
-
-    class Named(logging.Formatter):
-        """Begins our messages with our name."""
-
-        def format(self, record: logging.LogRecord) -> str:
-            """The message, as text."""
-            text = super().format(record)
-            return f"minitune: {text}" if record.name.partition(".")[0] == "minitune" else text
-
-    handler = logging.lastResort
-    if handler is None:
-        yield
-        return
-    before = handler.formatter
-    handler.setFormatter(Named())
-    try:
-        yield
-    finally:
-        handler.setFormatter(before)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command with the arguments after `minitune`; return the exit status (see `minitune.commands`)."""
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
@@ -159,10 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             way_out = "" if own_begins is len else "; a program and its arguments go behind --"
             parser.error(f"unrecognized arguments: {' '.join(unknown)}{_similar_option(unknown, parser)}{way_out}")
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]
-        with (
-            contextlib.nullcontext() if name in _OF_USERS else _named_warnings(),
-            collector_paused() if name in _BRIEF else contextlib.nullcontext(),
-        ):
+        with collector_paused() if name in _BRIEF else contextlib.nullcontext():
             status: int = options.command(options)
         sys.stdout.flush()
     except argparse.ArgumentError as error:

@@ -6,7 +6,6 @@ A terminal shows a page in a pager.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from importlib.resources import files
 
@@ -48,9 +47,7 @@ def show_manual(options: argparse.Namespace) -> int:
         else:
             echo(text, end="")
         return 0
-    # Letters and digits before a word rule it out: "ci" must not find "scikit-learn".
-    wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in options.subject]
-    found = [page for page in sorted(pages) if all(word.search(pages[page]) for word in wanted)]
+    found = [page for page in sorted(pages) if all(word.lower() in pages[page].lower() for word in options.subject)]
     if not found:
         known = ", ".join(sorted(pages))
         echo(f"minitune: no page of the manual has {words!r}; the pages are {known}", file=sys.stderr)

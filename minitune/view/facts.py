@@ -88,7 +88,7 @@ def whole_run_facts(run: Story, state: Standing, goal: Goal, scope: str = "last"
     shares: dict[str, float] = {}
     if goal.metric and sum(trial.progress.num_reports > 0 for trial in run.trials) >= _FEWEST_FOR_IMPORTANCES:
         with contextlib.suppress(ValueError):
-            shares = importances_of(run.trials, goal.metric, parameter_names(run.trials)).shares
+            shares = importances_of(run.trials, goal.metric, parameter_names(run.trials))
     importances = [{"parameter": name, "share": share} for name, share in shares.items()]
     return {**run_facts(run, state, goal, scope), "importances": importances}
 

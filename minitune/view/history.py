@@ -26,7 +26,7 @@ from minitune.record.standing import read_on
 from minitune.record.story import Effect
 from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
 from minitune.space.tree import value_at_text
-from minitune.view.importances import Importances, importances_of
+from minitune.view.importances import importances_of
 from minitune.view.rows import metrics_of, parameter_names, shown_params
 
 METRICS_KEPT = 12
@@ -178,8 +178,8 @@ class RunHistory:
         return [each for each in self.trials if not each.failed and math.isfinite(each.value)]
 
 
-def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Importances:
-    """Estimate how much each parameter matters for the objective.
+def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> dict[str, float]:
+    """Estimate how much each parameter alone matters for the objective: shares of 1, the most important one first.
 
     Args:
         run: See `plots`. Blocks while it is read.
@@ -264,16 +264,10 @@ class _HistoryReader(Decisions):
             value = metrics[name]
             if type(value) in _NUMBERS:
                 self._add_other(history, name, value)
-            elif isinstance(value, Mapping):
-                if type(value) is dict and _NUMBERS.issuperset(map(type, value.values())):  # nearly always
-                    flat = {f"{name}/{inner}": member for inner, member in value.items()}
-                else:
-                    flat = metrics_of({name: value})
-                for inner, member in flat.items():
-                    if inner != self._metric:
-                        self._add_other(history, inner, known_number(member))
-            else:
-                self._add_other(history, name, known_number(value))
+                continue
+            for inner, member in metrics_of({name: value}).items():
+                if inner != self._metric:
+                    self._add_other(history, inner, known_number(member))
 
     def _add_other(self, history: TrialHistory, name: str, number: float | None) -> None:
         if number is None or number != number:

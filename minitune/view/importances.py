@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.checks import is_real
@@ -24,30 +23,9 @@ _GROUPS = 6
 """The most groups of similar numbers of a parameter. Not measured: more groups are noisier, fewer hide an optimum."""
 
 
-@dataclass(frozen=True)
-class Importances:
-    """The importances of a run's parameters.
-
-    Attributes:
-        shares: By parameter, the most important one first. Their sum is 1, or 0 if no parameter explains anything.
-        num_trials: The number of trials that they are of.
-    """
-
-    shares: dict[str, float]
-    num_trials: int
-
-    @property
-    def note(self) -> str:
-        """What they are, as text."""
-        return f"by the ranks of {self.num_trials} trials, each parameter alone"
-
-    def __str__(self) -> str:
-        width = max(map(len, self.shares))
-        return "\n".join([*(f"{name:<{width}}  {share:6.3f}" for name, share in self.shares.items()), self.note])
-
-
-def importances_of(trials: Sequence[Trial], metric: str, names: Sequence[str]) -> Importances:
-    """The importances of the parameters with these paths for the last values of a metric.
+def importances_of(trials: Sequence[Trial], metric: str, names: Sequence[str]) -> dict[str, float]:
+    """The importances of the parameters with these paths for the last values of a metric, the most important one first.
+    Their sum is 1, or 0 if no parameter explains anything.
 
     Raises:
         ValueError: If fewer than 3 trials have a finite value, or no parameter has varied.
@@ -70,7 +48,7 @@ def importances_of(trials: Sequence[Trial], metric: str, names: Sequence[str]) -
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
     total = sum(explained.values())
     by_share = sorted(explained, key=lambda name: -explained[name])
-    return Importances({name: explained[name] / (total or 1) for name in by_share}, len(scored))
+    return {name: explained[name] / (total or 1) for name in by_share}
 
 
 def _explained(values: Sequence[Any], ranks: Sequence[int]) -> float:

@@ -48,8 +48,11 @@ def _on_space(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
                 f"{path_text(path)!r} is a lambda, and each trial gets the lambda itself; "
                 "sample_from(lambda config: ...) calls it for each trial"
             )
-    for path, kind, instead in _meant_as_domains(space):
-        what = f"{path_text(path)!r} is {kind}, and each trial gets all of it; {instead}"
+    for path, value in _lists_of_values(space):
+        what = (
+            f"{path_text(path)!r} is a {type(value).__name__}, and each trial gets all of it; "
+            "choice([...]) draws one of its values, grid_search([...]) tries each"
+        )
         if not searched:
             yield f"the search space has only constants: {what}"
             return
@@ -57,36 +60,17 @@ def _on_space(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
             yield what
 
 
-def _meant_as_domains(value: Any, path: Path = ()) -> Iterator[tuple[Path, str, str]]:
-    """The constants that look like domains: the path of each, what it is, and what to write instead."""
+def _lists_of_values(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The constants that have two or more different values, each a single number or text, with their paths."""
     if as_domain(value) is not None:
         return
     if isinstance(value, dict):
-        if path and (instead := _bounds_of(value)):
-            yield path, "a dict", instead
-            return
         for key, member in dict.items(value):
-            yield from _meant_as_domains(member, (*path, key))
-        return
-    if path and _lists_values(value):
-        yield path, f"a {type(value).__name__}", "choice([...]) draws one of its values, grid_search([...]) tries each"
-
-
-def _lists_values(value: Any) -> bool:
-    """Whether a constant has two or more different values, each a single number or text."""
-    if not isinstance(value, (list, tuple, range)) or not 2 <= len(value) <= _MOST_VALUES:
-        return False
-    return all(type(each) in _SCALARS for each in value) and len(set(value)) == len(value)
-
-
-def _bounds_of(value: Mapping[Any, Any]) -> str:
-    """The domain that a dict such as `{"min": 0, "max": 1}` means in other tools; empty if it means none."""
-    if value.keys() == {"values"} and _lists_values(value["values"]):
-        return "choice([...]) draws one of the values"
-    if value.keys() != {"min", "max"} or not all(type(bound) in (int, float) for bound in value.values()):
-        return ""
-    is_whole = all(type(bound) is int for bound in value.values())
-    return f"uniform({value['min']}, {value['max']}) draws a number" + (", randint(...) a whole one" * is_whole)
+            yield from _lists_of_values(member, (*path, key))
+    elif isinstance(value, (list, tuple, range)) and 2 <= len(value) <= _MOST_VALUES:
+        has_scalars = all(type(each) in _SCALARS for each in value)
+        if has_scalars and len(set(value)) == len(value):
+            yield path, value
 
 
 # -- at the end --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from minitune.base.lazy import listing
 from minitune.view.history import get_param_importances
-from minitune.view.importances import Importances
 from minitune.visualization.page import write_report
 from minitune.visualization.plots import (
     Plot,
@@ -29,7 +28,6 @@ from minitune.visualization.plots import (
 )
 
 __all__ = [
-    "Importances",
     "Plot",
     "get_param_importances",
     "plot_contour",

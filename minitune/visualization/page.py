@@ -155,11 +155,11 @@ def describe_importances(history: RunHistory) -> dict[str, dict[str, Any]]:
     found = {}
     for name in dict.fromkeys((history.metric, *history.objectives)):
         try:
-            known = importances_of(history.story.trials, name, history.params)
+            shares = importances_of(history.story.trials, name, history.params)
         except ValueError as error:
             found[name] = {"note": str(error), "shares": {}}
         else:
-            found[name] = {"note": known.note, "shares": known.shares}
+            found[name] = {"note": "By the ranks of values, each parameter alone.", "shares": shares}
     return found
 
 
