@@ -22,7 +22,7 @@ from minitune.error import TuneError
 from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.experiment.decision import CONTINUE, GO_ON, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
 from minitune.result import (
     EXPERIMENT_TAG,
@@ -85,26 +85,21 @@ class Events:
         running.allocation = event.allocation
         trial.attempt.is_ready(event.pid)
         self._hooks.tell("on_trial_start", trial)
-        devices = event.allocation.gpu_ids
-        where = ""
-        if devices:
-            where = f" on GPU {', '.join(devices)}"
         start = running.start
         if start.path is not None:
-            self._outcomes.restore(running, start.path, start.metrics, where)
+            self._outcomes.restore(running, start.path, start.metrics)
         else:
-            self._outcomes.take(trial, Transition.TRAIN, f"the worker is ready{where}")
             self._outcomes.pull(running)
+        devices = event.allocation.gpu_ids
         if devices:  # the record of the start did not know them
-            self._recorder.status(trial, f"the worker is ready{where}")
+            self._recorder.status(trial, f"the worker is ready on GPU {', '.join(devices)}")
 
     def _on_restored(self, running: RunningTrial, event: CallReturned) -> None:
         self._hooks.tell("on_trial_restore", running.trial)
         self._outcomes.pull(running)
 
     def _on_stray_answer(self, running: RunningTrial, event: CallReturned) -> None:
-        past = running.trial.format_story()
-        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{past}")
+        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready")
 
     def _on_exited(self, running: RunningTrial, event: Exited) -> None:
         """The actor's process and its descendants have exited, although it was not stopped."""

@@ -169,7 +169,7 @@ class Launcher:
         trial.begin_attempt(trial.attempt.number + 1)
         # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
         self._recorder.attempt_starts(trial, start.name)
-        self._state.move(trial, Transition.START, f"attempt {trial.attempt.number}")
+        self._state.move(trial, Transition.START)
         self._start_worker(trial, directory, start)
         return True
 

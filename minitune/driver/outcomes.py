@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -95,7 +94,7 @@ class Outcomes:
         """Request the next report."""
         running.idle = False
         if running.trial.phase is not Phase.TRAINING:
-            self.take(running.trial, Transition.TRAIN, "go on")
+            self.take(running.trial, Transition.TRAIN)
         self.commands.append((self._call, (running.actor_id, TRAIN)))
 
     def _timed_call(self, actor_id: str, method: str, *arguments: Any) -> None:
@@ -107,13 +106,13 @@ class Outcomes:
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint, and then carry out the decision."""
         running.idle = False
-        self.take(running.trial, Transition.SAVE, f"before {running.decision}")
+        self.take(running.trial, Transition.SAVE)
         self.commands.append((self._call, (running.actor_id, SAVE)))
 
-    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], where: str = "") -> None:
-        """Let the worker load a checkpoint, with its result. `where` names the devices."""
+    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any]) -> None:
+        """Let the worker load a checkpoint, with its result."""
         running.idle = False
-        self.take(running.trial, Transition.RESTORE, f"from {os.path.basename(path)}{where}")
+        self.take(running.trial, Transition.RESTORE)
         self.commands.append((self._call, (running.actor_id, RESTORE, path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:

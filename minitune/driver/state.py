@@ -193,10 +193,10 @@ class RunState:
         list.pop(self.trials)
         list.__setitem__(self.trials, self.trials.index(old), fresh)
 
-    def move(self, trial: Trial, transition: Transition, reason: str | Ending = "") -> bool:
+    def move(self, trial: Trial, transition: Transition, why: str | Ending = "") -> bool:
         """Move a trial to its next phase; return whether its public status has changed."""
         before = trial.phase
-        trial.move(transition, reason)  # first: if the table refuses it, no index has changed
+        trial.move(transition, why)  # first: if the table refuses it, no index has changed
         after = trial.phase
         # A trial that waits or has ended may let another one start, or the searcher suggest one.
         if after not in OWNS_ACTOR:

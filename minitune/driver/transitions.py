@@ -41,7 +41,7 @@ def take(
     recorder: Recorder | None,
     trial: Trial,
     transition: Transition,
-    why: str | Ending,
+    why: str | Ending = "",
 ) -> None:
     """Take a transition of a trial, record it, and tell the plug-ins. A replay has no recorder.
 

@@ -42,8 +42,6 @@ _READ_ONLY = (
     "the configuration of a trial is read-only; replace it by trial.set_config({**trial.config, 'name': value}), or "
     "change a copy of it: dict(trial.config)"
 )
-_TRANSITIONS_KEPT = 20
-"""How many of its last transitions a trial keeps, for errors. Not measured: more take memory of each trial."""
 _SHARED_LENGTH = 100
 """Shorter texts of last results are shared by all trials. Not measured: longer ones are seldom equal."""
 
@@ -145,39 +143,6 @@ class Trial:
     TERMINATED = lifecycle.TERMINATED
     ERROR = lifecycle.ERROR
 
-    __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "attempt",
-        "checkpoints",
-        "current_config",
-        "custom_dirname",
-        "custom_trial_name",
-        "ending",
-        "error",
-        "evaluated_params",
-        "experiment_path",
-        "experiment_tag",
-        "has_driver",
-        "inherited",
-        "last_transitions",
-        "local_path",
-        "max_failures",
-        "name",
-        "next_checkpoint",
-        "num_failures",
-        "number",
-        "phase",
-        "progress",
-        "repeats",
-        "resources",
-        "seed",
-        "start_checkpoint",
-        "stopping_criterion",
-        "trainable_name",
-        "trial_id",
-    )
-
     def __init__(
         self,
         trainable_name: str,
@@ -216,7 +181,6 @@ class Trial:
         self.custom_dirname: str | None = None  # None as long as it has no directory
         # How it goes.
         self.phase = Phase.QUEUED
-        self.last_transitions: list[tuple[float, Phase, str]] = []  # the time, the new phase, and why
         self.ending: Ending | None = None  # why it, or its last attempt, has ended; None while it runs
         self.attempt = Attempt(0, f"{self.trial_id}#0", self.current_config)
         self.progress = Progress()
@@ -235,39 +199,24 @@ class Trial:
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
-    def move(self, transition: Transition, reason: str | Ending = "") -> None:
+    def move(self, transition: Transition, why: str | Ending = "") -> None:
         """Take one transition of the lifecycle.
 
         Raises:
-            TuneError: If the table does not allow it; the trial is unchanged, and the text has its history.
+            TuneError: If the table does not allow it; the trial is unchanged.
         """
-        ending = None
-        if isinstance(reason, Ending):
-            ending = reason
-            reason = reason.text
-        # Nothing is changed before this check, so that the error has the transitions before it.
         phase = TRANSITIONS[self.phase].get(transition)
         if phase is None:
+            text = why.text if isinstance(why, Ending) else why
             raise TuneError(
-                f"trial {self.trial_id} cannot take transition {transition.name} in phase {self.phase.name}"
-                f"{f' ({reason})' if reason else ''}; its history:\n{self.format_story()}"
+                f"trial {self.trial_id} cannot take transition {transition.name} in phase {self.phase.name}: {text}"
             )
         self.phase = phase
-        self.ending = ending
-        self.last_transitions.append((clock.current.time(), phase, reason or transition.name))
-        if len(self.last_transitions) > _TRANSITIONS_KEPT:
-            del self.last_transitions[0]
+        self.ending = why if isinstance(why, Ending) else None
 
     def begin_attempt(self, number: int) -> None:
         """Begin an attempt, with the present configuration and a new name for its actor."""
         self.attempt = Attempt(number, f"{self.trial_id}#{number}", self.current_config)
-
-    def format_story(self) -> str:
-        """The last transitions, one per line: time in seconds, phase, reason."""
-        return (
-            "\n".join(f"  {at:.3f} {phase.name}: {reason}" for at, phase, reason in self.last_transitions)
-            or "  (none yet)"
-        )
 
     @property
     def status(self) -> str:

@@ -352,7 +352,7 @@ class Story:
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
-        self._move(trial, Transition.START, f"attempt {trial.attempt.number}")
+        self._move(trial, Transition.START, "")
         effect.transition = Transition.TRAIN
         self._move(trial, Transition.TRAIN, "")
 

@@ -22,22 +22,18 @@ def make(number, request=0):
 
 @hypothesis.given(st.lists(st.sampled_from(list(Transition)), max_size=40))
 def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps):
-    trial, phase, story = make(0), Phase.QUEUED, []
+    trial, phase = make(0), Phase.QUEUED
     for step in steps:
         following = TRANSITIONS[phase].get(step)
         if following is None:
-            with pytest.raises(TuneError) as caught:
+            with pytest.raises(TuneError, match=f"cannot take transition {step.name} in phase {phase.name}: no"):
                 trial.move(step, "no")
-            for _, reason in story[-20:]:
-                assert reason in str(caught.value)
         else:
-            story.append((following, f"step {len(story)}"))
-            trial.move(step, story[-1][1])
+            trial.move(step, "yes")
             phase = following
         assert trial.phase is phase
         assert trial.status == STATUS[phase]
         assert trial.is_finished() == (phase in ENDED_PHASES)
-        assert [(phase, reason) for _, phase, reason in trial.last_transitions] == story[-20:]
 
 
 @hypothesis.given(st.data())

@@ -425,4 +425,4 @@ def test_decision_is_recorded_before_the_worker_is_stopped():
         scheduler=LoggingScheduler(Log(), decide),
         executor=Noting(Machine({"CPU": 4.0}, ()), VirtualClock()),
     )
-    assert last == ["status PAUSED", "result STOP", "result STOP"]
+    assert last == ["status PAUSED", "status TERMINATED", "status TERMINATED"]
