@@ -85,7 +85,7 @@ from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment import states
 from minitune.experiment.lifecycle import OWNS_ACTOR, PAUSED, PENDING, RUNNING, Transition
 from minitune.experiment.trial_info import TrialInfo
-from minitune.experiment.trial_maker import TrialIds, TrialMaker
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import journal
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.reading import RunFollower
@@ -726,7 +726,7 @@ class FakeExperiment:
     def __init__(self, param_space: dict[str, Any] | None = None, num_samples: int = 1, prefix: str = "abcde"):
         self.param_space = param_space or {}
         self.num_samples = num_samples
-        self.maker = TrialMaker("train", ids=TrialIds(prefix))
+        self.maker = TrialMaker("train", id_prefix=prefix)
 
 
 class Recording(Searcher):

@@ -22,7 +22,7 @@ from minitune.config import (
 )
 from minitune.error import InvalidArgumentError, TuneError
 from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialIds, TrialMaker
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.record.layout import check_run_name, default_run_name
 from minitune.resources import Resources
 from minitune.space.distributions import own_space
@@ -128,11 +128,11 @@ class Experiment:
 
     # -- used by a run ---------------------------------------------------------------------------------------------
 
-    def new_maker(self, ids: TrialIds | None = None) -> TrialMaker:
+    def new_maker(self, id_prefix: str = "") -> TrialMaker:
         """A maker of this experiment's trials for one run."""
         return TrialMaker(
             self.trainable_name,
-            ids=ids,
+            id_prefix=id_prefix,
             request=self.request if self._depends_on_config else self.request({}),
             stopping_criterion=self.stopping_criterion,
             max_failures=self.max_failures,

@@ -30,7 +30,6 @@ from minitune.experiment.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial
-from minitune.record import records
 from minitune.record.recorder import Recorder
 from minitune.space.tree import value_at_text
 
@@ -210,7 +209,6 @@ class Outcomes:
             self.state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
             logger.warning("trial %s: %s", trial.trial_id, event.cause)
-            self.recorder.record(records.note(trial.trial_id, event.cause))
         if running.is_cut_short:
             self.recorder.directories.clean(trial)
         self.state.has_left(running)

@@ -27,7 +27,6 @@ from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, each_stopper, for_this_
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.callback import Callback, check_callbacks
 from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
 from minitune.output.trial_output import TrialOutput
 from minitune.resources import GPU
@@ -166,17 +165,16 @@ def build_search_alg(
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
     if tune.warm_start:  # only now, because the searcher must know the space and the metric
         search_alg.learn_from(tune.warm_start)
-    experiment.maker = experiment.new_maker(_trial_ids(plan, seed))
+    experiment.maker = experiment.new_maker(_id_prefix(plan, seed))
     search_alg.add_configurations([experiment])
     return search_alg
 
 
-def _trial_ids(plan: Plan, seed: int) -> TrialIds:
-    """The ids of the run's trials; in a deterministic run they follow from its seed."""
-    prefix = plan.id_prefix
-    if prefix is None and plan.tune_config.deterministic:
-        prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
-    return TrialIds(prefix or "")
+def _id_prefix(plan: Plan, seed: int) -> str:
+    """The beginning of the ids of the run's trials; in a deterministic run they follow from its seed."""
+    if plan.id_prefix is None and plan.tune_config.deterministic:
+        return f"{component_seed(seed, 'ids'):08x}"[:5]
+    return plan.id_prefix or ""
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:

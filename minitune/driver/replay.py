@@ -123,13 +123,13 @@ class Replay(Story):
         if replaced is not None:
             return _anew(replaced, record["trial"])
         maker = self.maker
-        maker.ids.prefix, _, _ = record["trial"].rpartition("_")
+        maker.id_prefix, _, _ = record["trial"].rpartition("_")
         repeat = records.repeat_of(record)
         if repeat is None:
             self.hooks.adopt(record["trial"], record["config"])
         elif repeat.is_suggested:
             self.hooks.adopt(record["trial"], Repeated(record["config"], repeat.trial_id))
-        maker.ids.count = max(maker.ids.count, record["number"] + 1)
+        maker.count = max(maker.count, record["number"] + 1)
         trial = Trial(maker.trainable_name)
         maker.equip(trial)
         return trial
@@ -224,7 +224,7 @@ class Replay(Story):
             self.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
 
-_NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})
+_NO_EVENTS = frozenset({records.RUN, records.OPEN, records.STATE, records.CLOSE})
 """Records that are no events of a trial or of the search; requests stay open after them."""
 
 _CUT_OFF = (EndKind.DRIVER_ENDED, EndKind.LOST)

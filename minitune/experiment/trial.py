@@ -7,7 +7,6 @@ rollback undoes, and its checkpoints.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
@@ -451,13 +450,13 @@ class Trial:
 
     @property
     def logdir(self) -> str:
-        """Old name of `local_path`. Emits a DeprecationWarning."""
-        return _renamed("logdir", "local_path", self.local_path)
+        """Same as `local_path`."""
+        return self.local_path
 
     @property
     def local_dir(self) -> str:
-        """Old name of `local_experiment_path`. Emits a DeprecationWarning."""
-        return _renamed("local_dir", "local_experiment_path", self.experiment_path)
+        """Same as `local_experiment_path`."""
+        return self.experiment_path
 
     @property
     def error_file(self) -> str | None:
@@ -491,11 +490,6 @@ def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
         return {key: copy_tree(value) for key, value in metrics.items()}
     except RecursionError:
         return metrics.copy()
-
-
-def _renamed(old: str, new: str, value: str) -> str:
-    warnings.warn(f"Trial.{old} is now Trial.{new}", DeprecationWarning, stacklevel=3)
-    return value
 
 
 class InheritedCheckpoint(NamedTuple):

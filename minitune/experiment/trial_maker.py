@@ -12,18 +12,12 @@ from minitune.resources import Resources
 from minitune.result import flatten
 
 
-class TrialIds:
-    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms."""
-
-    def __init__(self, prefix: str = ""):
-        self.prefix = prefix or os.urandom(3).hex()[:5]
-        self.count = 0
-
-
 class TrialMaker:
     """Makes the trials of one experiment and numbers them.
 
     Attributes:
+        id_prefix: Of the ids `<prefix>_%05d`.
+        count: How many trials there are.
         run_path: The run's directory, in which trials have theirs; empty before it exists.
     """
 
@@ -31,7 +25,7 @@ class TrialMaker:
         self,
         trainable_name: str,
         *,
-        ids: TrialIds | None = None,
+        id_prefix: str = "",
         request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
         stopping_criterion: Mapping[str, Any] | None = None,
         max_failures: int = 0,
@@ -39,7 +33,8 @@ class TrialMaker:
         start_checkpoint: Checkpoint | None = None,
     ):
         self.trainable_name = trainable_name
-        self.ids = ids or TrialIds()
+        self.id_prefix = id_prefix or os.urandom(3).hex()[:5]
+        self.count = 0
         self.request = request if callable(request) else Resources.of(request)
         self.stopping_criterion = flatten(stopping_criterion or {})
         self.max_failures = max_failures
@@ -49,7 +44,7 @@ class TrialMaker:
 
     def next_id(self) -> str:
         """The id that the next trial will get."""
-        return f"{self.ids.prefix}_{self.ids.count:05d}"
+        return f"{self.id_prefix}_{self.count:05d}"
 
     def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
         """Make the next trial, and increase the counter.
@@ -62,14 +57,14 @@ class TrialMaker:
             self.trainable_name,
             config=config,
             trial_id=self.next_id(),
-            number=self.ids.count,
+            number=self.count,
             evaluated_params=evaluated_params,
             experiment_tag=experiment_tag,
             resources=request,
             experiment_path=self.run_path,
         )
         self.equip(trial)
-        self.ids.count += 1
+        self.count += 1
         if self.name_creator is not None:
             trial.set_name(str(self.name_creator(trial)))
         return trial

@@ -9,11 +9,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from minitune.base.lazy import PACKAGE, listing, submodules
+from minitune.base.lazy import listing, submodules
 from minitune.experiment.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
@@ -25,13 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
 
 __dir__ = listing(__all__)
-_load = submodules(__name__, {"TBXLoggerCallback": "tensorboardx"})
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("critical", "debug", "error", "exception", "info", "warning"):  # `from ray import logger` is a Logger
-        return getattr(logging.getLogger(PACKAGE), name)
-    return _load(name)
+__getattr__ = submodules(__name__, {"TBXLoggerCallback": "tensorboardx"})
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:

@@ -39,8 +39,6 @@ class CSVLoggerCallback(LoggerCallback):
     def __init__(self) -> None:
         self._files = AppendFiles()
         self._tables: dict[str, _Columns] = {}
-        self._last: _Columns = {}  # of the table that was begun last: nearly all have the same
-        self._header = ""
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one row. An error of the file is logged, unless the disk has refused it."""
@@ -59,10 +57,7 @@ class CSVLoggerCallback(LoggerCallback):
                 if not flat:
                     return
                 columns.update(dict.fromkeys(flat))
-                if list(columns) != list(self._last):
-                    self._last = columns.copy()
-                    self._header = _line(list(columns))
-                header = self._header
+                header = _line(list(columns))
             elif not columns.keys() >= flat.keys():
                 self._widen(key, path, columns, flat)
             row = _line(list(map(flat.get, columns)))

@@ -1,7 +1,7 @@
 """Making the files of loggers match the journal, when a run is resumed.
 
 Loggers write a report before the journal does, so a killed driver may have logged one report too many. The journal
-decides: surplus lines are cut off, and a file that does not match is written again.
+decides: a file that does not match is written again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def reconcile(
             count = reports[trial.trial_id]
             num_lines = count + header_lines if count else 0
             try:
-                matches = _matches(path, trial, num_lines)
+                matches = _matches(path, num_lines)
                 if not matches and (writer := writers.get(kind)) is not None:
                     files.remove_file(path)
                     broken.setdefault(trial.trial_id, []).append((writer, trial))
@@ -69,18 +69,10 @@ def reconcile(
             writer.log_trial_end(trial)
 
 
-def _matches(path: str, trial: Trial, count: int) -> bool:
-    """Whether a file has `count` whole lines. If the trial is unfinished, first cut off what follows these lines."""
-    may_cut = not trial.is_finished()
+def _matches(path: str, count: int) -> bool:
+    """Whether a file has exactly `count` whole lines. Without a file, or its directory, it has none."""
     if not os.path.exists(path):
-        return not count or not os.path.isdir(trial.local_path)
-    with open(path, "rb+" if may_cut else "rb") as file:
-        for _ in range(count):
-            if not file.readline().endswith(b"\n"):
-                return False
-        if not file.read(1):
-            return True
-        if may_cut:
-            file.seek(-1, os.SEEK_CUR)  # back over the byte that was read above
-            file.truncate()
-        return may_cut
+        return not count or not os.path.isdir(os.path.dirname(path))
+    with open(path, "rb") as file:
+        are_whole = [line.endswith(b"\n") for line in file]
+    return len(are_whole) == count and all(are_whole)

@@ -32,8 +32,7 @@ _numbers = itertools.count()
 class TBXLoggerCallback(LoggerCallback):
     """Writes an event file per trial: numbers as scalars, lists and arrays as histograms, hyperparameters at the end.
 
-    Names are flattened and begin with `ray/tune/`. The step is `timesteps_total`, or else `training_iteration`. An
-    array with three dimensions is shown as an image, with four as images, and with five as a video.
+    Names are flattened and begin with `ray/tune/`. The step is `timesteps_total`, or else `training_iteration`.
 
     Raises:
         ImportError: If tensorboardX cannot be imported.
@@ -124,20 +123,14 @@ class TBXLoggerCallback(LoggerCallback):
             writer.close()
 
     def _add_many(self, writer: Any, name: str, value: Any, step: int) -> None:
-        """Write a list as a histogram, and an array according to its dimensions."""
-        dimensions = getattr(value, "ndim", None)
+        """Write a list or an array as a histogram."""
         if isinstance(value, list):
             if not value or any(isinstance(part, Mapping) for part in value):
                 return
-        elif not isinstance(dimensions, int) or not getattr(value, "size", 0):
+        elif not isinstance(getattr(value, "ndim", None), int) or not getattr(value, "size", 0):
             return
-        add, options = {
-            3: (writer.add_image, {}),
-            4: (writer.add_images, {}),
-            5: (writer.add_video, {"fps": 20}),
-        }.get(dimensions or 0, (writer.add_histogram, {}))
         try:
-            add(name, value, global_step=step, **options)
+            writer.add_histogram(name, value, global_step=step)
         except Exception as error:  # numpy and tensorboardX raise various errors for values that are not numbers
             if name not in self._warned:
                 self._warned.add(name)

@@ -120,8 +120,6 @@ class Decisions:
             self._on_result(history, effect.record)
         elif kind == records.EXPLOIT:
             self._on_exploit(history, effect.record)
-        elif kind == records.NOTE:
-            history.add(STOP, effect.record["text"])
         elif kind == records.START:
             if trial.custom_dirname:
                 self.by_directory[trial.custom_dirname] = history.decisions
@@ -147,7 +145,7 @@ class Decisions:
         donor = record["donor"]
         number = record["checkpoint"]
         facts = {"donor": donor, "checkpoint": number}
-        reason = record.get("reason") or f"continues from checkpoint {number} of trial {donor}"
+        reason = record["reason"] or f"continues from checkpoint {number} of trial {donor}"
         if history.is_open and history.decisions[-1].action == PAUSE:  # this pause was made for the exploit
             last = history.decisions.pop()
             facts = {**last.facts, **facts}

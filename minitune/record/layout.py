@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime
-from typing import NamedTuple
 
 from minitune.base import clock, files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
@@ -48,50 +47,29 @@ LAST = "last"
 _MAX_DEPTH = 4
 
 
-class RunDirectory(NamedTuple):
-    """The paths of the files of a run."""
+class RunDirectory:
+    """The paths of the files of a run.
 
-    path: str
+    Attributes:
+        journal: All events of the run.
+        lock: The lock file that keeps a second driver out.
+        tuner: The configs and the search space, without the trainable.
+        trainable: The pickled trainable.
+        objects: The directory of the objects that are too large for the journal, named by checksums.
+        shared: The directory of the values that workers share, while a driver runs.
+        requests: The directory of the requests to the driver, while it hears some.
+    """
 
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return os.path.basename(self.path)
-
-    @property
-    def journal(self) -> str:
-        """The journal, which has all events of the run."""
-        return os.path.join(self.path, "journal")
-
-    @property
-    def lock(self) -> str:
-        """The lock file that keeps a second driver out."""
-        return os.path.join(self.path, "lock")
-
-    @property
-    def tuner(self) -> str:
-        """The configs and the search space, without the trainable."""
-        return os.path.join(self.path, "tuner.pkl")
-
-    @property
-    def trainable(self) -> str:
-        """The pickled trainable."""
-        return os.path.join(self.path, "trainable.pkl")
-
-    @property
-    def objects(self) -> str:
-        """The directory of the objects that are too large for the journal, named by checksums."""
-        return os.path.join(self.path, OBJECTS_DIRECTORY)
-
-    @property
-    def shared(self) -> str:
-        """The directory of the values that workers share, while a driver runs."""
-        return os.path.join(self.path, "shared")
-
-    @property
-    def requests(self) -> str:
-        """The directory of the requests to the driver, while it hears some."""
-        return os.path.join(self.path, "requests")
+    def __init__(self, path: str):
+        self.path = path
+        self.name = os.path.basename(path)
+        self.journal = os.path.join(path, "journal")
+        self.lock = os.path.join(path, "lock")
+        self.tuner = os.path.join(path, "tuner.pkl")
+        self.trainable = os.path.join(path, "trainable.pkl")
+        self.objects = os.path.join(path, OBJECTS_DIRECTORY)
+        self.shared = os.path.join(path, "shared")
+        self.requests = os.path.join(path, "requests")
 
     def has_trials(self) -> bool:
         """Whether the run's directory has directories that may be those of trials."""

@@ -156,8 +156,6 @@ class RunFollower:
 
     def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, listener: Listener | None = None):
         directory = local_path(path)
-        if os.path.isfile(directory):
-            directory = os.path.dirname(directory)
         self._directory = RunDirectory(directory)
         self._journal = self._directory.journal
         if not os.path.isfile(self._journal):

@@ -46,7 +46,6 @@ STATE = "state"
 EXTEND = "extend"
 CHANGE = "change"
 CLOSE = "close"
-NOTE = "note"
 
 NUMBER = "number"
 """The field of a `result` record with the trial's count of reports so far."""
@@ -72,11 +71,10 @@ def run(
     scales: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Record:
     """The first record: describes the run. `scales` say how a plot shows each searched value (see
-    `space.parameters.scales`), since no reader may load the space. `total_samples` and `scales` are left out if
-    unknown.
+    `space.parameters.scales`), since no reader may load the space.
     """
     python = ".".join(map(str, sys.version_info[:3]))
-    record = {
+    return {
         KIND: RUN,
         "schema": SCHEMA,
         "name": name,
@@ -86,13 +84,10 @@ def run(
         "space_keys": list(space_keys),
         "trainable": trainable,
         "versions": {"python": python, **versions},
+        "total_samples": total_samples,
+        "scales": scales or {},
         "at": clock.current.time(),
     }
-    if total_samples is not None:
-        record["total_samples"] = total_samples
-    if scales:
-        record["scales"] = scales
-    return record
 
 
 def opened(
@@ -105,28 +100,23 @@ def opened(
     """A driver starts to work on the run. Pid and host tell people which process it was. `time_budget_s` and `limits`
     let others estimate the time left. The next driver needs the description.
     """
-    at = clock.current.time()
-    record = {
+    return {
         KIND: OPEN,
         "schema": SCHEMA,
         "pid": pid,
         "host": host,
-        "at": at,
+        "time_budget_s": time_budget_s,
+        "limits": limits or {},
+        "description": None if description is None else dict(vars(description)),
+        "at": clock.current.time(),
     }
-    if time_budget_s is not None:
-        record["time_budget_s"] = time_budget_s
-    if limits:
-        record["limits"] = limits
-    if description is not None:
-        record["description"] = dict(vars(description))
-    return record
 
 
 def description_of(record: Record) -> RunDescription | None:
     """What a `run` or `open` record says of what the run does; None if it says nothing."""
     if record[KIND] == RUN:
         return RunDescription(record["metric"], record["mode"])
-    fields = record.get("description")
+    fields = record["description"]
     return None if fields is None else RunDescription.of_fields(fields)
 
 
@@ -145,28 +135,26 @@ def trial(
 ) -> Record:
     """A trial is part of the run: its configuration, and what else its start needs.
 
-    `replaces` has the id of the trial that it starts over. Only a repeat has the field `repeats`.
+    `replaces` has the id of the trial that it starts over, `repeats` what a repeat repeats.
     """
-    record = {
+    return {
         KIND: TRIAL,
         "trial": trial,
         "number": number,
         "config": config,
         "seed": seed,
-        "resources": _resource_fields(resources),
+        "resources": {"bundles": resources.bundles, "strategy": resources.strategy},
         "name": name,
         "tag": tag,
         "evaluated_params": evaluated_params or {},
         "replaces": replaces,
+        "repeats": None if repeats is None else repeats._asdict(),
     }
-    if repeats is not None:
-        record["repeats"] = repeats._asdict()
-    return record
 
 
 def repeat_of(record: Record) -> Repeat | None:
     """What a `trial` record repeats; None if it is no repeat."""
-    fields = record.get("repeats")
+    fields = record["repeats"]
     return None if fields is None else Repeat(**fields)
 
 
@@ -175,14 +163,13 @@ def start(trial: str, attempt: int, origin: str, directory: str = "") -> Record:
 
     If the worker gets GPUs, a `status` record names them when it is ready.
     """
-    at = clock.current.time()
     return {
         KIND: START,
         "trial": trial,
         "attempt": attempt,
         "from": origin,
         "directory": directory,
-        "at": at,
+        "at": clock.current.time(),
     }
 
 
@@ -231,26 +218,23 @@ def rollback(trial: str, attempt: int, number: int) -> Record:
 def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], reason: str = "") -> Record:
     """A trial is about to continue from a checkpoint of the donor with a new configuration.
 
-    An empty `reason` is left out; that of a decision upon a result is in its record.
+    The `reason` of a decision upon a result is in its record.
     """
-    record = {KIND: EXPLOIT, "trial": trial, "donor": donor, "checkpoint": checkpoint, "config": config}
-    if reason:
-        record["reason"] = reason
-    return record
+    return {
+        KIND: EXPLOIT,
+        "trial": trial,
+        "donor": donor,
+        "checkpoint": checkpoint,
+        "config": config,
+        "reason": reason,
+    }
 
 
 def status(trial: str, status: str, cause: str | Ending = "") -> Record:
     """A trial's public status changes."""
     text = cause.text if isinstance(cause, Ending) else cause
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": text, "at": clock.current.time()}
-    if isinstance(cause, Ending):
-        record.update(_ending_fields(cause))
-    return record
-
-
-def note(trial: str, text: str) -> Record:
-    """A remark about a trial for people: a clause, such as `it was told to stop, but ...`. It changes no state."""
-    return {KIND: NOTE, "trial": trial, "text": text}
+    return record | _ending_fields(cause) if isinstance(cause, Ending) else record
 
 
 def state(file: str, sha256: str, offset: int) -> Record:
@@ -272,24 +256,14 @@ def change(
     tag: str | None,
     evaluated_params: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A plug-in has changed a trial. What has not changed is None; `evaluated_params` is left out then."""
-    record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag}
-    if evaluated_params is not None:
-        record["evaluated_params"] = evaluated_params
-    return record
+    """A plug-in has changed a trial. What has not changed is None."""
+    return {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "evaluated_params": evaluated_params}
 
 
 def close(ending: Ending, took_s: float | None = None) -> Record:
-    """The driver ends in an orderly way, after `took_s` seconds of a monotonic clock, which is left out if unknown."""
-    record = {KIND: CLOSE, "reason": ending.text, "at": clock.current.time()}
-    record.update(_ending_fields(ending))
-    if took_s is not None:
-        record["took_s"] = took_s
-    return record
-
-
-def _resource_fields(resources: Resources) -> dict[str, Any]:
-    return {"bundles": resources.bundles, "strategy": resources.strategy}
+    """The driver ends in an orderly way, after `took_s` seconds of a monotonic clock; None if that is unknown."""
+    record = {KIND: CLOSE, "reason": ending.text, "took_s": took_s, "at": clock.current.time()}
+    return record | _ending_fields(ending)
 
 
 def _ending_fields(ending: Ending) -> dict[str, Any]:

@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
-from minitune.base.json_text import JSON_TYPES
 from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
-from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, Stored, holds_code
+from minitune.base.shared_values import PYTHON, ObjectRef, ObjectStore, holds_code
 from minitune.config import RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError
-from minitune.record.codec import LARGE_BYTES, PARTS_LIMIT, object_text
 from minitune.record.layout import RunDirectory, is_run, no_run
 from minitune.record.lock import check_trusted
 from minitune.tune_config import TuneConfig
@@ -31,8 +29,8 @@ logger = logging.getLogger("minitune")
 # The part with the version of Python that has pickled the others.
 _PYTHON = "python"
 
-# The part with what stands for the large values. The values themselves are in the run's object store.
-_LARGE = "large_values"
+# The part with what stands for the values of `put`. The values themselves are in the run's object store.
+_PUT = "put_values"
 
 # Replaces the pickle of a value that cannot be pickled.
 _LOST = b""
@@ -62,25 +60,25 @@ class RecordedTuner(NamedTuple):
 
 
 class TunerContent(NamedTuple):
-    """The content of a `tuner.pkl`: pickles by name, with indices of `large` values."""
+    """The content of a `tuner.pkl`: pickles by name, with indices of references of `put`."""
 
     parts: dict[str, bytes]
-    large: list[Any]
+    references: list[ObjectRef]
 
 
 def dump_tuner(recorded: RecordedTuner) -> TunerContent:
     """Pickle the content of a `tuner.pkl`. What cannot be pickled is left out, with a warning."""
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
-    large: list[Any] = []
-    _add(parts, large, "param_space", recorded.param_space)
+    references: list[ObjectRef] = []
+    _add(parts, references, "param_space", recorded.param_space)
     for name in ("tune_config", "run_config"):
         config = getattr(recorded, name)
         for entry in fields(config):
             if entry.name == "executor" and not isinstance(config.executor, str):
                 logger.info("tune_config.executor is an object and is not recorded: pass it again to resume this run")
                 continue
-            _add(parts, large, f"{name}.{entry.name}", getattr(config, entry.name))
-    return TunerContent(parts, large)
+            _add(parts, references, f"{name}.{entry.name}", getattr(config, entry.name))
+    return TunerContent(parts, references)
 
 
 def write_tuner_file(run: RunDirectory, content: TunerContent) -> None:
@@ -91,57 +89,41 @@ def write_tuner_file(run: RunDirectory, content: TunerContent) -> None:
     objects = ObjectStore.of(run.objects)
     try:
         # The values come first, so that the file never names one that does not exist.
-        large = [_put(value, objects) for value in content.large]
+        kept = [_taken_in(reference, objects) for reference in content.references]
         objects.sync()
         with new_file(run.tuner, BLOB_MODE, sync=True) as file:
-            parts = {**content.parts, _LARGE: pickle.dumps(large), _PYTHON: pickle.dumps(PYTHON)}
+            parts = {**content.parts, _PUT: pickle.dumps(kept), _PYTHON: pickle.dumps(PYTHON)}
             pickle.dump(parts, file)
     except OSError as error:
         raise _not_begun(run.tuner, error) from error
 
 
-def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> None:
-    """Add the pickle of a value to `parts`, and the large values in it to `large`."""
+def _add(parts: dict[str, bytes], references: list[ObjectRef], name: str, value: Any) -> None:
+    """Add the pickle of a value to `parts`, and the references in it to `references`."""
     if value is None or isinstance(value, (str, int, float, bool)):
         parts[name] = pickle.dumps(value)
         return
-    found: list[Any] = []
 
     def refer(part: Any) -> int | None:
-        if not (isinstance(part, ObjectRef) or _is_large(part)):
+        if not isinstance(part, ObjectRef):
             return None
-        found.append(part)
-        return len(large) + len(found) - 1
+        references.append(part)
+        return len(references) - 1
 
     try:
         parts[name] = dumps_for_later(value, name, refer)
     except TypeError as error:
         logger.warning("%s; pass it again to resume this run", error)
         parts[name] = _LOST
-    else:
-        large.extend(found)
 
 
-def _is_large(part: Any) -> bool:
-    kind = type(part)
-    if kind in (str, bytes, bytearray):
-        return len(part) > LARGE_BYTES
-    if kind is list:
-        return len(part) > PARTS_LIMIT and JSON_TYPES.issuperset(map(type, part))
-    is_array = kind.__name__ == "ndarray" and kind.__module__ == "numpy"
-    return is_array and not part.dtype.hasobject and part.nbytes > LARGE_BYTES
+_Kept = tuple[str, int] | ObjectRef
+"""A reference of `put`: the name of the run's copy of the value and the number; itself if the value was gone."""
 
 
-_Large = Stored | tuple[Stored, int] | ObjectRef
-"""What stands for a large value: with a number, for the `ObjectRef` of one that was taken in."""
-
-
-def _put(value: Any, objects: ObjectStore) -> _Large:
-    if not isinstance(value, ObjectRef):
-        text = object_text(value)
-        return objects.put(dumps_for_later(value, text), text)
-    stored = objects.take_in(value.path)
-    return value if stored is None else (stored, value.number)
+def _taken_in(reference: ObjectRef, objects: ObjectStore) -> _Kept:
+    stored = objects.take_in(reference.path)
+    return reference if stored is None else (stored.name, reference.number)
 
 
 def load_tuner_file(run: RunDirectory) -> RecordedTuner:
@@ -187,7 +169,7 @@ class _TunerFile:
         self._objects = ObjectStore.of(run.objects)
         self._path = run.tuner
         self._python: str = pickle.loads(self.parts.pop(_PYTHON))
-        self._large: list[_Large] = pickle.loads(self.parts.pop(_LARGE))
+        self._kept: list[_Kept] = pickle.loads(self.parts.pop(_PUT))
 
     def load(self, name: str) -> Any:
         if self._python != PYTHON and holds_code(self.parts[name]):  # the interpreter may crash when it runs the code
@@ -197,17 +179,16 @@ class _TunerFile:
                 "start a new run"
             )
         try:
-            return loads_referring(self.parts[name], lambda place: self._value(self._large[place]))
+            return loads_referring(self.parts[name], self._reference)
         except Exception as error:
             raise TuneError(f"{name} in {self._path} cannot be loaded ({type(error).__name__}: {error})") from error
 
-    def _value(self, large: _Large) -> Any:
-        if isinstance(large, Stored):
-            return self._objects.load(large, is_shared=True)
-        if isinstance(large, ObjectRef):
-            return large
-        stored, number = large
-        return ObjectRef(self._objects.path_of(stored.name), number)
+    def _reference(self, place: int) -> ObjectRef:
+        kept = self._kept[place]
+        if isinstance(kept, ObjectRef):
+            return kept
+        name, number = kept
+        return ObjectRef(self._objects.path_of(name), number)
 
     def config(self, name: str, default: Any) -> Any:
         """Load a config, with defaults for lost fields."""

@@ -250,13 +250,13 @@ class Story:
             begun_s=at_s,
             trainable_name=record["trainable"],
             space_keys=record["space_keys"],
-            scales=record.get("scales", {}),
+            scales=record["scales"],
             seed=record["seed"],
             versions=record["versions"],
         )
         self._describe(record)
         self.driver.opened_s = at_s
-        self.total_samples = record.get("total_samples")
+        self.total_samples = record["total_samples"]
 
     def _describe(self, record: records.Record) -> None:
         description = records.description_of(record)
@@ -273,8 +273,8 @@ class Story:
         self.driver = LastDriver(
             earlier_s=self.worked_s,
             opened_s=record["at"],
-            time_budget_s=record.get("time_budget_s"),
-            limits=record.get("limits", {}),
+            time_budget_s=record["time_budget_s"],
+            limits=record["limits"],
             ended_before={trial.trial_id for trial in self.trials if trial.phase in ENDED_PHASES},
         )
         self._describe(record)
@@ -293,7 +293,7 @@ class Story:
     def _on_close(self, effect: Effect) -> None:
         ending = records.ending_of(effect.record)
         self.driver.ending = ending
-        self.driver.took_s = effect.record.get("took_s")
+        self.driver.took_s = effect.record["took_s"]
         if ending.kind.is_early and ending.kind.is_for_good:
             self.was_ended = True
 
@@ -343,7 +343,7 @@ class Story:
         record = effect.record
         trial.set_directory(self.path, record["directory"] or None)
         trial.begin_attempt(record["attempt"])
-        trial.attempt.start_time = record.get("at")
+        trial.attempt.start_time = record["at"]
         if self._has_details:
             start = trial.start_point()
             self.starts[trial.trial_id] = start
@@ -411,7 +411,7 @@ class Story:
             trial.set_config(record["config"])
         if record["tag"] is not None:
             trial.set_experiment_tag(record["tag"])
-        if record.get("evaluated_params") is not None:
+        if record["evaluated_params"] is not None:
             trial.evaluated_params = record["evaluated_params"]
 
     def _on_status(self, trial: Trial, effect: Effect) -> None:

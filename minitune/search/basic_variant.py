@@ -115,7 +115,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         if self._experiment is None or variant is None:
             return None
         maker = self._experiment.maker
-        tag = format_tag(maker.ids.count, variant.resolved_vars)
+        tag = format_tag(maker.count, variant.resolved_vars)
         trial = maker.make(variant.config, variant.evaluated_params, tag)
         self._live.add(trial.trial_id)
         return trial

@@ -117,7 +117,7 @@ class Confirm:
         trial = next(self._missing(), None)
         if trial is None:
             return None
-        tag = format_tag(self._maker.ids.count, {("repeats",): trial.trial_id})
+        tag = format_tag(self._maker.count, {("repeats",): trial.trial_id})
         made = self._maker.make(trial.current_config, trial.evaluated_params, tag)
         iterations = trial.progress.metrics.get(TRAINING_ITERATION)
         if not (self._cuts and isinstance(iterations, int)):  # a user may report any value under this name

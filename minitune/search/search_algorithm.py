@@ -311,7 +311,7 @@ class SearchGenerator(SearchAlgorithm):
             config = complete_config(merged, random.Random(f"{self._seed}/{self._count}"))
             searched = leaves(config, paths)
             evaluated = {path_text(path): value for path, value in searched.items()}
-            trial = maker.make(config, evaluated, format_tag(maker.ids.count, searched))
+            trial = maker.make(config, evaluated, format_tag(maker.count, searched))
             if isinstance(suggestion, Repeated):
                 trial.set_repeats(Repeat(suggestion.trial_id))
         except BaseException:

@@ -176,8 +176,6 @@ def _journal_views(plan, masker, records):
     """The records in order; where trials run side by side, in order for each trial."""
     views = {}
     for record in records:
-        if STOP_SWALLOWED in record.get("text", ""):
-            continue  # only a process can be ended by force, and so only there this is noted
         if record["type"] == "state":  # how long the journal was then depends on what is masked
             record = {**record, "offset": MASK, "file": MASK, "sha256": MASK}
         trial = "" if plan.is_ordered else record.get("trial", "").rpartition("_")[2]

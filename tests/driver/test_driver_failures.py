@@ -16,7 +16,6 @@ from kit import (
     Spy,
     counting,
     fit,
-    journal_of,
     listening,
     make_tuner,
     report_n,
@@ -240,7 +239,6 @@ def test_a_trial_that_has_caught_its_stop_is_told_and_on_record(caplog):
     (result,) = fit(report_n(3), stop={"n": 2}, executor=executor)
     assert result.error is None
     assert [text for text in caplog.messages if text.startswith("trial ") and text.endswith(": it went on")]
-    assert [record["text"] for record in journal_of() if record["type"] == "note"] == ["it went on"]
 
 
 def test_the_error_has_the_users_exception_as_its_cause_and_names_the_line():

@@ -45,12 +45,10 @@ def test_a_logger_makes_the_directory_of_a_trial(tmp_path):
     assert Path(trial.local_path).is_dir()
 
 
-def test_old_names_of_paths_warn():
+def test_paths_have_their_old_names_too():
     trial = Trial("train", trial_id="ab", experiment_path="/runs/one")
-    with pytest.warns(DeprecationWarning, match="local_path"):
-        assert trial.logdir == trial.local_path
-    with pytest.warns(DeprecationWarning, match="local_experiment_path"):
-        assert trial.local_dir == "/runs/one"
+    assert trial.logdir == trial.local_path
+    assert trial.local_dir == "/runs/one"
 
 
 def test_plug_ins_may_keep_something_on_it():

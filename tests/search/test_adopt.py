@@ -73,7 +73,7 @@ def search_of(case):
     search.set_seed(5)
     search.set_search_properties("loss", "min", space, num_samples=-1)
     maker = TrialMaker("train")
-    maker.ids.prefix = "abcde"
+    maker.id_prefix = "abcde"
     search.add_configurations([PlainExperiment(space, -1, maker)])
     return search
 
@@ -102,7 +102,7 @@ def test_adopted_trials_lead_to_the_same_suggestions(case, count):
                     search.on_trial_complete(ended.trial_id, result)
     makers = [search._experiment.maker for search in (first, second) if isinstance(search, SearchGenerator)]
     for maker in makers:
-        maker.ids.count = count
+        maker.count = count
     going_on = first.next_trial()
     same = second.next_trial()
     assert (going_on is None) == (same is None)

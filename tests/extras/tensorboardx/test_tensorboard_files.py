@@ -110,16 +110,6 @@ def test_a_list_of_dicts_is_left_out_without_a_warning(trial: Trial, caplog: pyt
     assert caplog.text == ""
 
 
-def test_arrays_are_images_by_their_dimensions(trial: Trial) -> None:
-    logger = TBXLoggerCallback()
-    pixels = np.zeros((3, 4, 4), dtype=np.uint8)
-    logger.log_trial_result(1, trial, result(1, image=pixels, images=pixels[None], vector=np.arange(3.0)))
-    logger.log_trial_end(trial)
-    shown = tags(Path(trial.local_path), "image")
-    assert {tag.split("/")[2] for tag in shown} == {"image", "images"}
-    assert tags(Path(trial.local_path), "histo") == {"ray/tune/vector"}
-
-
 def test_a_directory_that_was_removed_during_a_run_is_not_made_again(
     trial: Trial, caplog: pytest.LogCaptureFixture
 ) -> None:
