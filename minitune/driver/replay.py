@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from typing import Any
 
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
@@ -144,14 +143,14 @@ class Replay(Story):
             self.state.replace(replaced, trial)
         self.hooks.added(trial)
 
-    def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
+    def _record_result(self, trial: Trial, record: records.Record) -> None:
         decision = _PLAIN[record["decision"]]
         if decision == STOP:
             decision = Decision.stop(records.ending_of(record))
         elif record["reason"]:
             decision = Decision(record["decision"], record["reason"])
         self.hooks.decide(trial, record["metrics"], recorded=decision)
-        super()._record_result(trial, record, flat)
+        super()._record_result(trial, record)
 
     def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
         if transition is Transition.START:

@@ -1,7 +1,5 @@
 """Reading a run into a `Story`, once or again and again, without a lock: a driver may be writing.
 
-A `Listener` hears what a `RunFollower` reads.
-
 Objects are unpickled only on request. A torn end is ignored: its record may still be on its way.
 """
 
@@ -9,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from minitune.base.checks import require, shown
 from minitune.base.collecting import collector_paused
@@ -139,13 +137,6 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
     return found
 
 
-class Listener(Protocol):
-    """Hears each effect of a story while its records are read."""
-
-    def tell(self, effect: Effect) -> None:
-        """A record has been applied."""
-
-
 class RunFollower:
     """Reads a run on which a driver may be running, and later only the new records. Takes no lock.
 
@@ -154,7 +145,9 @@ class RunFollower:
         listener: Hears the effect of each record that is read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, listener: Listener | None = None):
+    def __init__(
+        self, path: str | os.PathLike[str], unpickle: bool = False, listener: Callable[[Effect], object] | None = None
+    ):
         directory = local_path(path)
         self._directory = RunDirectory(directory)
         self._journal = self._directory.journal
@@ -193,7 +186,7 @@ class RunFollower:
         with collector_paused():
             for effect in self.run.follow(new_records()):
                 if listener is not None:
-                    listener.tell(effect)
+                    listener(effect)
         if must_hold and self._last is None:
             raise self._directory.lost_journal()
         return self._last != before

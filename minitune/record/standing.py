@@ -99,6 +99,6 @@ def read_on(follower: RunFollower) -> tuple[bool, Standing]:
 
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, Standing]:
     """Read a run and its state; see `read_run` and `settle`. Blocks."""
-    follower = RunFollower(path, unpickle, decisions)
+    follower = RunFollower(path, unpickle, None if decisions is None else decisions.tell)
     _, state = read_on(follower)
     return follower.run, state

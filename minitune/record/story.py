@@ -41,10 +41,8 @@ from minitune.record import records
 from minitune.record.layout import RunDirectory, last_error_text
 from minitune.resources import Resources
 from minitune.result import (
-    CONFIG,
     DONE,
     TIMESTAMP,
-    flatten,
 )
 
 # -- what records do ---------------------------------------------------------------------------------------------------
@@ -158,7 +156,6 @@ class Story:
         self.starts: dict[str, StartPoint] = {}
         self.starts_elsewhere: dict[str, StartPoint] = {}
         self._has_details = has_details
-        self._flat_configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}  # by trial id, also as they are
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
         self._resources: tuple[Any, Resources] | None = None  # of the last record: most trials need the same resources
@@ -367,20 +364,8 @@ class Story:
         # If the driver dies before the end is recorded, the next one ends the trial and does not run it again.
         if record["decision"] == STOP and record["metrics"].get(DONE):
             self.final[trial.trial_id] = records.ending_of(record)  # an interrupt also stops a trial, without DONE
-        self._record_result(trial, record, self._flat(trial, record["metrics"]))
+        self._record_result(trial, record)
         self._on_checkpoint(trial, effect)
-
-    def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
-        """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
-        if not self._has_details:
-            return {}
-        known = self._flat_configs.get(trial.trial_id)
-        if known is None or known[0] is not trial.attempt.config:
-            known = trial.attempt.config, flatten({CONFIG: trial.attempt.config})
-            self._flat_configs[trial.trial_id] = known
-        flat = flatten(metrics)
-        flat.update(known[1])
-        return flat
 
     def _on_checkpoint(self, trial: Trial, effect: Effect) -> None:
         checkpoint = records.checkpoint_of(effect.record)
@@ -446,7 +431,6 @@ class Story:
             trial.error = trial_error_of_text(text or ending.text, ending.text)
         self.final.pop(trial.trial_id, None)  # a trial with a final result may still fail while it is being ended
         if transition is not Transition.RETRY:
-            self._flat_configs.pop(trial.trial_id, None)
             trial.inherited = None
         self._move(trial, transition, ending)
 
@@ -470,9 +454,9 @@ class Story:
         self.unfinished.pop(replaced.trial_id, None)
         self.driver.ended_before.discard(replaced.trial_id)
 
-    def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
+    def _record_result(self, trial: Trial, record: records.Record) -> None:
         if self._has_details:
-            trial.record_result(record["metrics"], flat)
+            trial.record_result(record["metrics"])
         else:
             trial.progress.num_reports += 1
 

@@ -127,7 +127,7 @@ class RunHistory:
             goal = read_description(self.path).goal
             metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
         self._reader = _HistoryReader(metric)
-        self._follower = RunFollower(self.path, listener=self._reader)
+        self._follower = RunFollower(self.path, listener=self._reader.tell)
         _, self.state = read_on(self._follower)
         self.story = self._follower.run
         story = self.story

@@ -113,17 +113,6 @@ def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable):
     assert not run_path().exists(), "nothing of it was made again"
 
 
-def test_another_directory_is_not_taken_for_the_runs(tmp_path):
-    def swap():
-        run_path().rename(tmp_path / "moved")
-        (run_path() / "mine").mkdir(parents=True)
-
-    with pytest.raises(TuneError, match=GONE):
-        fit(saving, swap)
-    assert os.listdir(run_path()) == ["mine"]
-    check_resumed(saving, tmp_path / "moved")
-
-
 @pytest.fixture
 def mounted(tmp_path):
     """A storage path that is a file system of its own."""

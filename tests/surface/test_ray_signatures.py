@@ -87,6 +87,8 @@ DIFFERENCES = {
     "tune.utils.deep_update": "one rule for all keys",
     "tune.utils.validate_save_restore": "it uses the process that calls it",
     "tune.run": "chdir_to_trial_dir works, with a warning",
+    "tune.experiment.Trial.local_path": "an attribute of each trial",
+    "tune.experiment.Trial.num_failures": "an attribute of each trial",
 }
 """Deliberate differences, each with its reason."""
 
