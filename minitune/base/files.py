@@ -17,7 +17,7 @@ import re
 import stat
 import sys
 from collections.abc import Generator, Iterator
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 from minitune.base.checks import shown
 from minitune.base.disk import disk_error, ends_run, is_of_disk
@@ -40,7 +40,6 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BLOCK_BYTES = 4096
 _TAIL_BYTES = 1 << 16
 _TO_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
-_T = TypeVar("_T")
 
 
 # -- reading and writing ----------------------------------------------------------------------------------------------
@@ -91,24 +90,6 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -
     """Write a file that readers see in its old or its new form. See `new_file`."""
     with new_file(os.fspath(path), mode) as file:
         file.write(data)
-
-
-def write_again(path: str, data: bytes) -> None:
-    """Write a file that is usually new, without a temporary one. An existing file is replaced.
-
-    Only for files that are not read before their directory is complete: a kill leaves a part.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except FileExistsError:
-        atomic_write(path, data)
-        return
-    try:
-        written = os.write(descriptor, data)
-    finally:
-        os.close(descriptor)
-    if written < len(data):  # the disk is full, or the file is huge
-        atomic_write(path, data)
 
 
 def link_or_copy(source: str, target: str) -> None:

@@ -76,7 +76,7 @@ class Program:
         context = get_context()
         trial_dir = str(context.get_trial_dir())
         words = self.command.filled(config, trial_dir, context.get_trial_seed())
-        files.write_again(os.path.join(trial_dir, EXPR_COMMAND_FILE), json.dumps(words).encode())
+        files.atomic_write(os.path.join(trial_dir, EXPR_COMMAND_FILE), json.dumps(words).encode())
         if self.pattern is None:
             pattern = None
         else:

@@ -66,13 +66,6 @@ def test_the_end_of_a_file_has_so_many_bytes_at_most(tmp_path, size, most, begin
     assert files.read_end(tmp_path / "file", most) == data[begin:]
 
 
-def test_a_file_of_which_only_a_part_was_written_is_written_again(tmp_path, monkeypatch):
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
-    files.write_again(str(tmp_path / "file"), b"whole")
-    assert (tmp_path / "file").read_bytes() == b"whole"
-
-
 def test_the_empty_entry_of_the_search_path_is_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", "/absolute", "relative", None])
@@ -147,13 +140,6 @@ def test_a_file_has_the_mode_that_was_asked_for_also_if_it_replaces_another(tmp_
         files.atomic_write(str(path), content, mode)
         assert (path.read_bytes(), path.stat().st_mode & 0o777) == (content, mode)
         path.chmod(0o666)
-
-
-def test_a_file_that_is_written_again_has_the_new_content(tmp_path):
-    path = str(tmp_path / "file")
-    for content in (b"one", b""):
-        files.write_again(path, content)
-    assert files.read_bytes(path) == b""
 
 
 def test_a_directory_may_exist_already(tmp_path):

@@ -9,7 +9,9 @@ made = []
 
 
 def audit(event, args):
-    if event == "os.mkdir" or (event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT):
+    if event == "os.rename" and args[0] in made:  # from a temporary name
+        made[made.index(args[0])] = args[1]
+    elif event == "os.mkdir" or (event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT):
         made.append(args[0])
 
 
