@@ -120,7 +120,7 @@ class AxSearch(RaySearcher):
             return self._configured({})
         if self._points:
             point = self._points.pop(0)
-            return self._with_constants(self._attach(self._filled(point), trial_id), point)
+            return self._attach(self._filled(point), trial_id)
         if self._domains is not None and len(self._attached) >= space_size(self._domains):
             logger.warning("AxSearch has suggested each of the %d configurations, so it ends", len(self._attached))
             return self.FINISHED  # Ax would search for another configuration for a minute

@@ -115,7 +115,7 @@ class BayesOptSearch(RaySearcher):
             self._live[trial_id] = values
             self._tried.add(tuple(values.values()))
             given = evaluated_values(self._domains or {}, point)[0]  # the model's values are rounded
-            return self._with_constants(self._config(values, given), point)
+            return self._config(values, given)
         while True:
             if optimizer is None or self._drawn_left > 0:
                 self._drawn_left -= 1

@@ -101,7 +101,6 @@ class HyperOptSearch(RaySearcher):
         elif self._points or (self._domains is not None and not self._domain.params):  # the library needs a parameter
             point = self._points.pop(0) if self._points else {}
             config, values = self._config(self._known(point))
-            config = self._with_constants(config, point)
             self._insert(tid, values)
         else:
             self._trials.refresh()

@@ -92,10 +92,8 @@ class NevergradSearch(RaySearcher):
         if optimizer is None:
             return self._configured({})
         values: dict[str, Any] | None
-        point: Mapping[str, Any] = {}
         if self._points:  # as given: the library's value is only close to it
-            point = self._points.pop(0)
-            values = self._filled(point)
+            values = self._filled(self._points.pop(0))
             candidate = optimizer.parametrization.spawn_child(new_value=to_library(self._domains, values))
         else:
             candidate = optimizer.ask()
@@ -104,7 +102,7 @@ class NevergradSearch(RaySearcher):
                 values = from_library(self._domains, candidate.value)
         self._live[trial_id] = candidate
         if values is not None:
-            return self._with_constants(self._configured(values), point)
+            return self._configured(values)
         if self._names is not None:
             return unflatten(dict(zip(self._names, candidate.args[0], strict=True)))
         return unflatten(candidate.kwargs or candidate.value)

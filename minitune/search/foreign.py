@@ -14,9 +14,9 @@ from minitune.base.checks import is_whole, require, shown
 from minitune.base.text import warn_once
 from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_points
 from minitune.space.domains import Float, Integer, Normal, sampler_and_step
-from minitune.space.guesses import agrees, guess_of, nested, noted_guesses
+from minitune.space.guesses import agrees, guess_of, nested
 from minitune.space.parameters import Parameter, parameters, values_of
-from minitune.space.tree import assign_value, copy_tree, get_value, overlay
+from minitune.space.tree import copy_tree, overlay
 
 LONGEST_LIST = 1000
 """A library gets a longer list of categories as an int, because it keeps a weight for each category. Not
@@ -29,9 +29,6 @@ class SpaceSearcher(Searcher):
 
     _TAKES_SEVERAL = False
     """Whether the searcher can have several objectives."""
-
-    _TRIES_OUTSIDE = True
-    """Whether a point to evaluate may have values outside of the space."""
 
     def __init__(
         self,
@@ -85,27 +82,14 @@ class SpaceSearcher(Searcher):
             self._seed = seed
 
     def _set_space(self, space: dict[str, Any]) -> None:
-        """Search `space` from now on. It must have all parameters of the points to evaluate."""
+        """Search `space` from now on. It must have all points to evaluate."""
         if space is not self._domains:
-            outside_is = "is tried anyway" if self._TRIES_OUTSIDE else "is not tried, as the library has no such value"
-            guesses = noted_guesses(space, self._points, outside_is)
-            self._points = [guess.values(with_outside=self._TRIES_OUTSIDE) for guess in guesses]
+            self._points = [guess_of(space, point).values() for point in self._points]
         self._domains = space
-
-    def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration of a point, with its values in place of constants."""
-        if self._domains is None or isinstance(point, TriedConfig):  # the latter is complete
-            return config
-        guess = guess_of(self._domains, point)
-        for path in guess.changed:
-            config = assign_value(config, path, get_value(guess.space, path))
-        return config
 
 
 class LibrarySearcher(SpaceSearcher):
     """The base of searchers that ask another library."""
-
-    _TRIES_OUTSIDE = False
 
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
         """See `Searcher.adopt`. If the library suggests another configuration, it gets this one as a point to evaluate;

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -36,8 +35,6 @@ from minitune.space.tree import has_unresolved_values
 
 logger = logging.getLogger("minitune")
 
-_POINT = "minitune point"
-"""The attribute of a trial of Optuna's that was made from a point to evaluate."""
 _PLAIN = (bool, int, float, str)
 """The types of categories, besides None, that Optuna can keep in a storage and compare."""
 
@@ -205,7 +202,7 @@ class OptunaSearch(LibrarySearcher):
     _TAKES_SEVERAL = True
     _STATE = (
         *("_ot_study", "_ot_trials", "_completed_trials", "_steps"),
-        *("_points", "_enqueued", "_known", "_seed", "_metric", "_mode"),
+        *("_points", "_known", "_seed", "_metric", "_mode"),
     )
 
     def __init__(
@@ -255,7 +252,6 @@ class OptunaSearch(LibrarySearcher):
         self._ot_trials: dict[str, Any] = {}
         self._completed_trials: set[str] = set()  # scripts for Ray Tune read it
         self._steps: dict[str, int] = {}
-        self._enqueued: dict[str, Mapping[str, Any]] = {}  # the points that Optuna has not suggested yet
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._optuna_space = DomainSpace(space)
@@ -325,14 +321,10 @@ class OptunaSearch(LibrarySearcher):
         study = self.study
         if self._points:
             point = self._points.pop(0)
-            # The study may have points of others, which come first. So each of ours has a name.
-            name = uuid.uuid4().hex
-            self._enqueued[name] = point
-            study.enqueue_trial(self._optuna_space.known(point)[0], user_attrs={_POINT: name})
+            study.enqueue_trial(self._optuna_space.known(point)[0])
         trial = study.ask()
         self._ot_trials[trial_id] = trial
-        config = self._optuna_space.suggest(trial)
-        return self._with_constants(config, self._enqueued.pop(trial.user_attrs.get(_POINT), {}))
+        return self._optuna_space.suggest(trial)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """See `Searcher.on_trial_result`. A step that was reported before, as after a restart, counts once."""

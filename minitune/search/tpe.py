@@ -330,15 +330,10 @@ class TPESearch(SpaceSearcher):
         self, model: Model, point: Mapping[str, Any], rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         guess = guess_of(self._domains or {}, point)
-        merged = guess.space
-        outside: list[Parameter] = []
-        inside = values_of(self._domains, merged, lambda parameter, value: outside.append(parameter))
-        config, values = model.draw_prior(rng, inside)
-        for parameter in outside:
-            values = {name: value for name, value in values.items() if not name.startswith(f"{parameter.name}/")}
-            values[parameter.name] = None
-        searched = {each.path for each in parameters(self._domains) if each.name in inside}
+        known = values_of(self._domains, guess.space)
+        config, values = model.draw_prior(rng, known)
+        searched = {each.path for each in parameters(self._domains) if each.name in known}
         for path in guess.fixed:
             if path not in searched:
-                config = assign_value(config, path, copy_tree(get_value(merged, path)))
+                config = assign_value(config, path, copy_tree(get_value(guess.space, path)))
         return config, values

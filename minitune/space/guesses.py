@@ -1,13 +1,12 @@
 """Guesses: the points that users want to be tried first (`points_to_evaluate`), as the search space has them.
 
 All searchers use these functions, so that they treat a guess alike. Its values get the types of their domains: 5.0
-becomes 5 for an int, and a category is the space's own object. An unknown name is an error.
+becomes 5 for an int, and a category is the space's own object. What the space lacks is an error.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from minitune.base.checks import shown
@@ -24,31 +23,21 @@ from minitune.space.tree import (
     path_text,
 )
 
-logger = logging.getLogger("minitune")
-
 
 class Guess(NamedTuple):
-    """A guess in a search space.
-
-    Attributes:
-        outside: Those of `fixed` whose domains cannot have the value.
-        changed: Those of `fixed` that have another constant, or no domain.
-    """
+    """A guess in a search space: the space with its values, and the paths of those that are none of its constants."""
 
     space: dict[str, Any]
     fixed: list[Path]
-    outside: list[Path]
-    changed: list[Path]
 
-    def values(self, *, with_outside: bool) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """The values alone, nested like the space. A member of a list is below its index."""
         found: dict[str, Any] = {}
         for path in self.fixed:
-            if with_outside or path not in self.outside:
-                level: dict[Any, Any] = found
-                for key in path[:-1]:
-                    level = level.setdefault(key, {})
-                level[path[-1]] = copy_tree(get_value(self.space, path))
+            level: dict[Any, Any] = found
+            for key in path[:-1]:
+                level = level.setdefault(key, {})
+            level[path[-1]] = copy_tree(get_value(self.space, path))
         return found
 
 
@@ -59,52 +48,23 @@ def guess_of(space: dict[str, Any], point: Mapping[str, Any], *, whole: bool = F
     its kind alone, gets the category's other members too.
 
     Raises:
-        ValueError: If a name is not in the space. The message has a similar one.
+        ValueError: If a name or a value is not in the space. The message has a similar name.
     """
     merged, fixed = overlay(space, nested(point, space), unknown_keys=False)
-    outside = []
-    changed = []
     for path in fixed:
         part = get_value(space, path)
         value = get_value(merged, path)
         if has_unresolved_values(value):  # a domain of the user's own for this guess
             continue
         domain = as_domain(part)
-        if domain is None:
-            changed.append(path)
-            continue
-        own = _own_value(domain, value, whole)
+        own = MISSING if domain is None else _own_value(domain, value, whole)
         if own is MISSING:
-            outside.append(path)
-        else:
-            merged = assign_value(merged, path, own)
-    return Guess(merged, fixed, outside, changed)
-
-
-def noted_guesses(
-    space: dict[str, Any],
-    points: Sequence[Mapping[str, Any]],
-    outside_is: str = "is tried anyway",
-    *,
-    whole: bool = False,
-) -> list[Guess]:
-    """Find the values of guesses as `guess_of` does, and log a warning for each value outside of its domain or in place
-    of another constant.
-    """
-    guesses = [guess_of(space, point, whole=whole) for point in points]
-    for guess in guesses:
-        for path in guess.outside:
-            domain = as_domain(get_value(space, path))
-            logger.warning(
-                "point to evaluate: %s=%s lies outside of %s; it %s",
-                *(path_text(path), shown(get_value(guess.space, path)), domain and domain.domain_str, outside_is),
+            raise ValueError(
+                f"{path_text(path)} of a point to evaluate must be {shown(part)}, as the search space says, but got "
+                f"{shown(value)}; correct it, or leave it out"
             )
-        for path in guess.changed:
-            logger.warning(
-                "point to evaluate: %s=%s is tried in place of the constant %s",
-                *(path_text(path), shown(get_value(guess.space, path)), shown(get_value(space, path))),
-            )
-    return guesses
+        merged = assign_value(merged, path, own)
+    return Guess(merged, fixed)
 
 
 def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:

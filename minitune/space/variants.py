@@ -97,7 +97,7 @@ class VariantTable:
         seed: The seed of all draws.
 
     Raises:
-        ValueError: If `num_samples` is out of range, or a point has a parameter that the space does not have.
+        ValueError: If `num_samples` is out of range, or a point is not in the space.
     """
 
     def __init__(
@@ -113,10 +113,9 @@ class VariantTable:
         self._seed = seed
         self._plans: list[_Plan] = []
         if points:
-            from minitune.space.guesses import noted_guesses  # most runs have none
+            from minitune.space.guesses import guess_of  # most runs have none
 
-            # A value outside of the space, or in place of another constant, is used.
-            self._plans = [_Plan(guess.space, guess.fixed) for guess in noted_guesses(space, points, whole=True)]
+            self._plans = [_Plan(*guess_of(space, point, whole=True)) for point in points]
         self._free_plan = _Plan(space, [])
         self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
         self._last = Position()

@@ -42,7 +42,7 @@ class Toy(RaySearcher):
     def suggest(self, trial_id):
         self._check_ready(self._domains is not None)
         point = self._points.pop(0) if self._points else {}
-        config = self._with_constants(self._configured(self._filled(point)), point)
+        config = self._configured(self._filled(point))
         self.live[trial_id] = config
         return config
 
@@ -113,13 +113,6 @@ def test_old_arguments_have_their_effect(options, kept):
     assert (toy.metric, toy.mode, toy.max_concurrent) == kept
     with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):
         Toy(max_concurrent=-1)
-
-
-def test_the_constants_of_a_point_take_the_place_of_those_of_the_space():
-    space = {"x": uniform(0, 1), "c": 7, "d": {"e": [1, 2], "f": 3}}
-    toy = ready(space, points_to_evaluate=[{"x": 0.5, "c": 8, "d/f": 4}, {"x": 0.5, "c": 7.0}])
-    assert toy.suggest("0") == {"x": 0.5, "c": 8, "d": {"e": [1, 2], "f": 4}}
-    assert repr(toy.suggest("1")) == repr({"x": 0.5, "c": 7, "d": {"e": [1, 2], "f": 3}})
 
 
 # -- draws and points --------------------------------------------------------------------------------------------------

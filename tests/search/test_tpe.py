@@ -302,24 +302,21 @@ def test_a_trial_whose_name_is_used_again_counts_with_its_last_value():
 # -- points, warm start, state -----------------------------------------------------------------------------------------
 
 
-def test_points_come_first_and_are_completed(caplog):
+def test_points_come_first_and_are_completed():
     points = [
         {"lr": 0.5, "layers": [3, 0.25]},
         {"lr": 0.5, "layers": [3, 0.25]},
         {"model": {"kind": "svm", "c": 2.0}},
-        {"model": "linear", "lr": 7.0, "constant": "changed"},
-        {"model": {"kind": "unknown"}},
+        {"model": "linear"},
     ]
 
-    first = [config for config, _ in play(search(TREE, points_to_evaluate=points), lambda config: 1.0, 5)]
+    first = [config for config, _ in play(search(TREE, points_to_evaluate=points), lambda config: 1.0, 4)]
 
     assert [config["lr"] for config in first[:2]] == [0.5, 0.5]
     assert [config["layers"] for config in first[:2]] == [[3, 0.25]] * 2
     assert (first[2]["model"]["c"], first[2]["model"]["kind"]) == (2.0, "svm")
     assert "kernel" in first[2]["model"]
-    assert (first[3]["model"], first[3]["lr"], first[3]["constant"]) == ("linear", 7.0, "changed")
-    assert first[4]["model"] == {"kind": "unknown"}
-    assert "lr=7.0 lies outside of (0.0001, 1.0)" in caplog.text
+    assert first[3]["model"] == "linear"
 
 
 def test_a_point_with_an_unknown_parameter_is_refused():
@@ -516,14 +513,15 @@ def test_a_known_point_counts_at_the_steps_of_its_intermediate_values():
 
 
 def test_a_trial_that_changes_its_configuration_changes_no_point():
-    space = {"x": domains.uniform(0, 1), "layers": [1, 2], "deep": {"list": [1]}}
-    points = [{"x": 0.5, "layers": [3], "deep": {"list": [4]}}] * 2
+    lists = domains.choice([[1, 2], [3]])
+    space = {"x": domains.uniform(0, 1), "layers": lists, "deep": {"list": lists}}
+    points = [{"x": 0.5, "layers": [3], "deep": {"list": [3]}}] * 2
     searcher = search(space, points_to_evaluate=points)
     first = searcher.suggest("0")
     first["layers"].append(0)
     first["deep"]["list"].clear()
 
-    assert searcher.suggest("1") == points[0] == {"x": 0.5, "layers": [3], "deep": {"list": [4]}}
+    assert searcher.suggest("1") == points[0] == {"x": 0.5, "layers": [3], "deep": {"list": [3]}}
 
 
 def test_without_a_seed_each_searcher_draws_its_own_values():

@@ -47,18 +47,6 @@ def searching(space: Any = None, own: bool = False, **options: Any) -> OptunaSea
     return search
 
 
-def test_points_may_have_other_constants_than_a_space_of_distributions(caplog: pytest.LogCaptureFixture) -> None:
-    space = {"a": {"x": FloatDistribution(0, 1)}, "fixed": 3}
-    points = [{"a/x": 0.25, "fixed": 4}, {"a": {"x": 0.5}}]
-    with caplog.at_level(logging.WARNING, logger="minitune"):
-        search = OptunaSearch(space, "loss", "min", points_to_evaluate=points, seed=1)
-    assert [search.suggest(str(number)) for number in range(2)] == [
-        {"a": {"x": 0.25}, "fixed": 4},
-        {"a": {"x": 0.5}, "fixed": 3},
-    ]
-    assert "fixed=4 is tried in place of the constant 3" in caplog.text
-
-
 def states(search: OptunaSearch) -> list[str]:
     return [trial.state.name for trial in search.study.trials]
 
