@@ -302,7 +302,7 @@ class Driver:
         # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
-        progress.end(state.trials, interrupted_by, self.hooks.search_alg, self.hooks.commands_to_show())
+        progress.end(state.trials, interrupted_by, self.hooks.search_alg)
         return Outcome(
             self.recorder.run,
             state.trials,

@@ -196,11 +196,6 @@ class Hooks:
         if failure is not None:
             raise failure
 
-    def commands_to_show(self) -> list[str]:
-        """The commands that show what callbacks have written; see `Callback.how_to_show`."""
-        commands = [self._call((callback.how_to_show,), None) for callback in self.callbacks]
-        return [command for command in commands if command]
-
     def wants_all_stopped(self) -> bool:
         """Whether the stopper ends the run; only if `stops_run`."""
         return bool(self._call((self.stopper.stop_all,), None))

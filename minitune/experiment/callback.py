@@ -78,10 +78,6 @@ class Callback:
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Called at the very end: all workers have ended, and everything is saved."""
 
-    def how_to_show(self) -> str | None:
-        """A command that shows the callback's files, for the end of the output, or None."""
-        return None
-
     def get_state(self) -> dict[str, Any] | None:
         """Return the state to save with the run, which must be picklable; None if there is none."""
         return None

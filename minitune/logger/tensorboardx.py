@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,12 +48,6 @@ class TBXLoggerCallback(LoggerCallback):
         self._trial_writer: dict[Trial, Any] = {}
         self._trial_result: dict[Trial, dict[str, Any]] = {}
         self._warned: set[str] = set()
-        self._run_path: str | None = None
-
-    def how_to_show(self) -> str | None:
-        if self._run_path is None:
-            return None
-        return f"tensorboard --logdir {shlex.quote(self._run_path)}"
 
     def log_trial_start(self, trial: Trial) -> None:
         """Start a new event file.
@@ -82,7 +75,6 @@ class TBXLoggerCallback(LoggerCallback):
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
         )
         self._trial_result.setdefault(trial, {})
-        self._run_path = trial.experiment_path
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Write the numbers, lists and arrays of a result. Blocks while it writes."""

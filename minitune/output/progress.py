@@ -122,7 +122,6 @@ class ProgressDisplay:
         trials: Sequence[Trial],
         interrupted_by: str | None,
         search_alg: SearchAlgorithm,
-        commands: Sequence[str] = (),
     ) -> None:
         """Show the end of the run."""
         self.stop()
@@ -135,8 +134,7 @@ class ProgressDisplay:
             self.report(trials, done=True)
             is_cut = bool(self._ending)
             remarks = closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)
-            shows = [f"To look at the run: {command}" for command in commands]
-            for line in (*remarks, *shows):
+            for line in remarks:
                 self._call((reporter.say,), None, line)
         if interrupted_by is not None:
             tell_resume(self.run.path, interrupted_by, self.is_program)

@@ -159,11 +159,6 @@ def test_level_0_prints_nothing(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_end_tells_how_to_look_at_files_of_callbacks(capsys):
-    fit_train(callbacks=[listening(how_to_show=lambda: "look here")], verbose=1)
-    assert "To look at the run: look here\n" in capsys.readouterr().out
-
-
 def test_an_interrupted_run_tells_how_to_resume_it_in_a_shell(caplog):
     interrupt = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
     fit_train(callbacks=[interrupt], name="my run")

@@ -185,12 +185,3 @@ def test_a_run_writes_event_files_only_when_asked() -> None:
 def test_importing_minitune_does_not_load_it() -> None:
     text = "import sys, minitune, minitune.logger, minitune.tuner; print('tensorboardX' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout == "False\n"
-
-
-def test_a_logger_that_has_written_nothing_has_nothing_to_show() -> None:
-    assert TBXLoggerCallback().how_to_show() is None
-
-
-def test_a_run_says_how_to_look_at_it(capsys: pytest.CaptureFixture[str]) -> None:
-    grid = fit(report_n(1), {}, name="my run", verbose=1, callbacks=[TBXLoggerCallback()])
-    assert f"tensorboard --logdir '{grid.experiment_path}'\n" in capsys.readouterr().out
