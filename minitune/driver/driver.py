@@ -16,7 +16,6 @@ another process asks to stop a trial (`record.stop_requests`).
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,6 @@ from dataclasses import dataclass
 from minitune import runtime
 from minitune.base import __version__, clock
 from minitune.base.disk import has_too_many_open, open_files_error
-from minitune.base.files import local_path
 from minitune.base.forks import Origin
 from minitune.base.randomness import lending
 from minitune.base.seeds import draw_global_seed
@@ -51,13 +49,11 @@ from minitune.error import (
     DiskError,
     SampleError,
     TrialStopped,
-    TuneError,
     as_cause,
     user_traceback,
 )
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
-from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.run_description import RunDescription, source_hash
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
@@ -169,8 +165,6 @@ class Driver:
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-        if first.name is not None and run.name != os.path.basename(first.name):
-            _tell_of_unfinished(os.path.join(local_path(storage_path), first.name))
         recorder = open_run(self._closing, plan, run, lock=lock)
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded)
@@ -404,32 +398,6 @@ class Driver:
 def base_seed(seed: int | None) -> int:
     """The user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
     return draw_global_seed() if seed is None else seed
-
-
-def _tell_of_unfinished(path: str) -> None:
-    """Tell if the run at the path that the user gave can still be resumed, although this one is new."""
-    import shlex
-
-    from minitune.record.reading import read_overview
-    from minitune.record.standing import standing_of
-
-    try:
-        earlier = read_overview(path)
-    except (OSError, TuneError):  # it may be no run, and the new one does not need it
-        return
-    state = standing_of(earlier)
-    if earlier.damage is not None or not state.can_go_on:
-        return
-    left = earlier.not_drawn + sum(trial.status not in (TERMINATED, ERROR) for trial in earlier.trials)
-    total = earlier.not_drawn + len(earlier.trials)
-    logger.warning(
-        "%s %s with %d of %d trials left: `minitune resume %s` continues it",
-        os.path.basename(path),
-        state.said,
-        left,
-        total,
-        shlex.quote(path),
-    )
 
 
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:

@@ -270,7 +270,8 @@ def create_run_directory(
         ) from error
     if run.path != os.path.join(root, chosen):
         level = logging.INFO if name is None else logging.WARNING  # the user did not choose a default name
-        logger.log(level, "%s is in use already; this run goes to %s", os.path.join(root, chosen), run.path)
+        text = "%s is in use already; this run goes to %s (`minitune resume` continues an unfinished run)"
+        logger.log(level, text, os.path.join(root, chosen), run.path)
     return run, lock
 
 

@@ -455,28 +455,3 @@ def test_trial_ended_before_its_worker_was_ready_never_ran():
     for log in (first, second):
         assert log.of("scheduler.on_trial_remove") == ["scheduler.on_trial_remove 0 PENDING"]
         assert not [line for line in log.of("scheduler.on_trial_complete") if line.split()[1] == "0"]
-
-
-def test_a_new_run_under_the_name_of_a_killed_one_tells_how_to_continue_that(caplog):
-    cut(report_n(2), results=3, num_samples=4, max_concurrent_trials=1)
-    caplog.clear()
-    grid = fit(report_n(2), num_samples=1)
-    assert Path(grid.experiment_path).name == f"{run_path().name}_1"
-    (text,) = (each.message for each in caplog.records if "trials left" in each.message)
-    assert text == f"{run_path().name} has failed with 3 of 4 trials left: `minitune resume {run_path()}` continues it"
-
-
-def test_a_new_run_under_the_name_of_one_that_has_ended_tells_nothing_of_a_resume(caplog):
-    fit(report_n(2))
-    fit(report_n(2))
-    assert "trials left" not in caplog.text
-
-
-def test_a_new_run_starts_although_the_earlier_one_of_its_name_cannot_be_read(caplog):
-    cut(report_n(2), results=3, num_samples=4)
-    (run_path() / "journal").write_bytes(b"damage\n" * 3)
-    run_path("file").write_text("no run")
-
-    assert Path(fit(report_n(2)).experiment_path).name == f"{run_path().name}_1"
-    assert Path(fit(report_n(2), name="file").experiment_path).name == "file_1"
-    assert "trials left" not in caplog.text

@@ -69,7 +69,7 @@ def test_a_directory_without_a_run_is_used_unless_it_has_directories(tmp_path, c
     assert create(tmp_path, "exp").name == "exp"
     assert create(tmp_path, "file").name == "file_1"
     assert create(tmp_path, "project").name == "project_1"
-    assert f"{tmp_path / 'project'} is in use already; this run goes to {tmp_path / 'project_1'}" in caplog.messages
+    assert f"{tmp_path / 'project'} is in use already; this run goes to {tmp_path / 'project_1'} (" in caplog.text
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
