@@ -161,13 +161,13 @@ def simulate(
     with _storage(configured) as (storage_path, is_kept):
         plan = _plan(trainable, param_space, tune, replace(configured, storage_path=storage_path))
         log = _Log(executor.clock, plan.goal.metric)
-        outcome = _SimulatedDriver(plan, log, writes_logs=is_kept).run()
+        ended = _SimulatedDriver(plan, log, writes_logs=is_kept).run()
     analysis = ExperimentAnalysis(
-        outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
+        ended.run.path, trials=ended.trials, default_metric=tune.metric, default_mode=tune.mode
     )
     analysis._run.seed = seed  # the directory of a run in memory has gone, with its journal
-    grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
-    for trial, result in zip(outcome.trials, grid, strict=True):
+    grid = ResultGrid(analysis, interrupted=ended.interrupted, checkpoint_config=plan.checkpoint_config)
+    for trial, result in zip(ended.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])
     return Simulation(
         grid,

@@ -26,7 +26,7 @@ from minitune.tune_config import TuneConfig
 logger = logging.getLogger("minitune")
 
 if TYPE_CHECKING:
-    from minitune.driver.driver import Driver, Outcome
+    from minitune.driver.driver import Driver, EndedRun
     from minitune.driver.resume import Resumption
     from minitune.experiment.run_description import RunDescription
     from minitune.record.run_files import RecordedTuner
@@ -110,18 +110,18 @@ class Tuner:
         require_flag("raise_on_interrupt", raise_on_interrupt)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead():
-            outcome = self._driver().run()
+            ended = self._driver().run()
         self._resumption = None
-        self._grid = self._make_grid(outcome)
-        if outcome.interrupted:
+        self._grid = self._make_grid(ended)
+        if ended.interrupted:
             if raise_on_interrupt:
                 raise KeyboardInterrupt(f"the run {self._grid.experiment_path} was interrupted")
             if raise_on_interrupt is None and not (self._plan.raises and self._grid.num_errors):
                 logger.warning("the script goes on; fit(raise_on_interrupt=True) ends it, too")
-        outcome.raise_failure()
+        ended.raise_failure()
         if self._plan.raises:
             _raise_first(self._grid)
-        elif self._plan.is_silent and [trial for trial in outcome.trials if trial.error is not None]:
+        elif self._plan.is_silent and [trial for trial in ended.trials if trial.error is not None]:
             from minitune.analysis.summary import log_failures
 
             log_failures(self._grid._run, may_print=self._plan.verbose > 0)
@@ -154,7 +154,7 @@ class Tuner:
             return self._grid
         if self._resumption is None:
             raise RuntimeError("there are no results before fit() is called")
-        from minitune.driver.driver import Outcome
+        from minitune.driver.driver import EndedRun
         from minitune.experiment.endings import EndKind
         from minitune.record.lock import check_trusted
         from minitune.record.reading import read_run
@@ -169,7 +169,7 @@ class Tuner:
             logger.warning("the results have texts in place of objects: %s", error)
         settle(recorded)
         is_interrupted = recorded.driver.ending is not None and recorded.driver.ending.kind is EndKind.INTERRUPTED
-        return self._make_grid(Outcome(run, recorded.trials, interrupted=is_interrupted))
+        return self._make_grid(EndedRun(run, recorded.trials, interrupted=is_interrupted))
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
@@ -253,15 +253,15 @@ class Tuner:
         )
         return tuner
 
-    def _make_grid(self, outcome: Outcome) -> ResultGrid:
+    def _make_grid(self, ended: EndedRun) -> ResultGrid:
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
         from minitune.result_grid import ResultGrid
 
         tune = self._plan.tune_config
         analysis = ExperimentAnalysis(
-            outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
+            ended.run.path, trials=ended.trials, default_metric=tune.metric, default_mode=tune.mode
         )
-        return ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=self._plan.checkpoint_config)
+        return ResultGrid(analysis, interrupted=ended.interrupted, checkpoint_config=self._plan.checkpoint_config)
 
 
 def _raise_first(grid: ResultGrid) -> None:

@@ -73,7 +73,7 @@ _FAILED = Ending.of(EndKind.ERROR)
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 @dataclass
-class Outcome:
+class EndedRun:
     """What a driver returns when it ends.
 
     Attributes:
@@ -131,7 +131,7 @@ class Driver:
         self._ending = _FAILED  # the ending of the run in the record; it holds if an exception ends the driver
         self._interrupts = Interrupts()
 
-    def run(self) -> Outcome:
+    def run(self) -> EndedRun:
         """Open the run, run its trials until all have ended, and close it. Blocks.
 
         Raises:
@@ -140,7 +140,7 @@ class Driver:
         try:
             try:
                 self.open()
-                outcome = self.loop()
+                ended = self.loop()
             finally:
                 self.close()
         except (SampleError, CrashLoopError, KeyboardInterrupt) as error:
@@ -152,7 +152,7 @@ class Driver:
                 raise
             raise error.with_traceback(None if trace is error.__traceback__ else trace) from error.__cause__
         self._interrupts.deliver_again()  # last: it usually ends the process
-        return outcome
+        return ended
 
     def open(self) -> None:
         """Create a new run in a new directory."""
@@ -253,7 +253,7 @@ class Driver:
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
-    def loop(self) -> Outcome:
+    def loop(self) -> EndedRun:
         """Run the trials until all have ended, and close the record. Blocks."""
         state = self.state
         progress = self._progress
@@ -297,7 +297,7 @@ class Driver:
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
         progress.end(state.trials, interrupted_by, self.hooks.search_alg)
-        return Outcome(
+        return EndedRun(
             self.recorder.run,
             state.trials,
             state.interrupted,

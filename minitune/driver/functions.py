@@ -31,7 +31,7 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
-    from minitune.driver.driver import Driver, Outcome
+    from minitune.driver.driver import Driver, EndedRun
     from minitune.schedulers.trial_scheduler import TrialScheduler
     from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.search.searcher import Searcher
@@ -164,20 +164,20 @@ def run(
             plans.append(Plan.of(one, config, tune_config, run_config, resources_per_trial, restore))
     _name_apart(plans)
     choice = parse_resume(resume, resume_config)
-    outcomes: list[Outcome] = []
+    ended: list[EndedRun] = []
     for plan in plans:
         plan.raises = bool(raise_on_failed_trial)
         with plan.start_ahead():
             # imported now, while the parent process of the workers starts
             from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
-            outcomes.append(_driver(plan, choice, resume is True).run())
-        outcomes[-1].raise_failure()
-        if outcomes[-1].interrupted or outcomes[-1].failed_fast is not None:
+            ended.append(_driver(plan, choice, resume is True).run())
+        ended[-1].raise_failure()
+        if ended[-1].interrupted or ended[-1].failed_fast is not None:
             break
-    trials = [trial for outcome in outcomes for trial in outcome.trials]
-    analysis = ExperimentAnalysis(outcomes[0].run.path, trials=trials, default_metric=metric, default_mode=mode)
-    if raise_on_failed_trial and not outcomes[-1].interrupted:
+    trials = [trial for run in ended for trial in run.trials]
+    analysis = ExperimentAnalysis(ended[0].run.path, trials=trials, default_metric=metric, default_mode=mode)
+    if raise_on_failed_trial and not ended[-1].interrupted:
         _raise_incomplete(trials)
     elif plans[0].is_silent and any(trial.error is not None for trial in trials):
         from minitune.analysis.summary import log_failures
