@@ -7,7 +7,7 @@ Three rules:
 * It ends the executor before it closes the record, so that the journal holds all results. A run whose record is not
   closed is still running, or was killed.
 * A plug-in may fork, and an exception may take the child out of the loop. Only the process that opened the run may end
-  workers and write records (`Recorder.is_ours`).
+  workers and write records.
 
 A signal sets a flag and wakes the loop, so none interrupts the writing of a record (`interrupts`). In the same way
 another process asks to stop a trial (`record.stop_requests`).
@@ -257,7 +257,6 @@ class Driver:
         """Run the trials until all have ended, and close the record. Blocks."""
         state = self.state
         progress = self._progress
-        recorder = self.recorder
         interrupts = self._interrupts
         try:
             with interrupts.handled(self.executor.wake):
@@ -285,10 +284,10 @@ class Driver:
                         self._ending = interruption(interrupts.name)
                     raise
                 finally:
-                    if recorder.is_ours:  # otherwise a plug-in forked this child; the run continues in its parent
+                    if self._origin.is_here():  # otherwise a plug-in forked this child; the run continues in its parent
                         self._end()
         except BaseException as error:
-            if recorder.is_ours:
+            if self._origin.is_here():
                 if isinstance(error, KeyboardInterrupt):
                     tell_resume(self.recorder.run.path, interrupts.told(), self._is_program)
                 self.hooks.experiment_ends(state.trials, after_error=True)

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from minitune.base.forks import Origin
 from minitune.checkpoint import CheckpointRecord
 from minitune.experiment.decision import Decision
 from minitune.experiment.endings import Ending
@@ -47,14 +46,8 @@ class Recorder:
         self.pin = checkpoints.pin
         self._checkpoints = checkpoints
         self.is_closed = False
-        self._origin = Origin()
         # by trial id: the facts that plug-ins may change, as they were last recorded
         self._known: dict[str, _Changeable] = {}
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this is the driver's process: a child that a plug-in forked must not end anything."""
-        return self._origin.is_here()
 
     @property
     def offset(self) -> int:
