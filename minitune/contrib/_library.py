@@ -13,7 +13,7 @@ from minitune.base.checks import is_whole, require
 from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
 from minitune.result import DEFAULT_METRIC
-from minitune.search.foreign import LONGEST_LIST, LibrarySearcher, evaluated_values, quantized, unquantized
+from minitune.search.foreign import LibrarySearcher, evaluated_values, quantized, unquantized
 from minitune.search.searcher import Metric, no_space, require_mode
 from minitune.space.domains import Categorical, Float, sampler_and_step
 from minitune.space.parameters import Parameter, draw, parameters
@@ -158,13 +158,9 @@ def value_of(parameter: Parameter, value: Any) -> Any:
 
 
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
-    """The first and the last number of a parameter that is an int for a library: an int, or a long list's index."""
+    """The first and the last number of a parameter that is an int for a library."""
     domain = parameter.domain
-    if isinstance(domain, Categorical):
-        if len(domain) > LONGEST_LIST:
-            return (0, len(domain) - 1)
-        return None
-    if isinstance(domain, Float):
+    if isinstance(domain, (Categorical, Float)):
         return None
     first, stop = domain.index_range(int(sampler_and_step(domain)[1] or 1))
     return first, stop - 1

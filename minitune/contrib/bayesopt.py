@@ -10,6 +10,7 @@ from typing import Any
 
 from minitune.base.checks import is_whole, require
 from minitune.base.numbers import finite_number
+from minitune.base.text import warn_once
 from minitune.contrib._library import RaySearcher
 from minitune.search.foreign import check_library, evaluated_values, quantized
 from minitune.search.searcher import Suggestion, require_mode
@@ -34,7 +35,7 @@ class BayesOptSearch(RaySearcher):
         random_search_steps: How many configurations are drawn before the model is used.
         patience: The search ends after so many repeated suggestions in a row, which are not tried.
         skip_duplicate: If False, they are tried again, and the search does not end.
-        analysis: An `ExperimentAnalysis` with trials to learn from.
+        analysis: Has no effect: call `add_evaluated_point`.
 
     Raises:
         ImportError: If the package is not installed.
@@ -91,7 +92,7 @@ class BayesOptSearch(RaySearcher):
                 require(good, f"space: for {name!r} a domain or a pair of bounds", pair)
             self._set_space({name: uniform(*pair) for name, pair in space.items()})
         if analysis is not None:
-            self.add_evaluated_trials(analysis, str(metric or analysis.default_metric))
+            warn_once("BayesOptSearch(analysis=...) has no effect: call add_evaluated_point() for each earlier trial")
 
     def _set_space(self, space: dict[str, Any]) -> None:
         for parameter in parameters(space):

@@ -32,7 +32,7 @@ from minitune.experiment import decision
 from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import PAUSED, PENDING
 from minitune.experiment.trial import Trial
-from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
+from minitune.result import TRAINING_ITERATION
 from minitune.schedulers.async_hyperband import exact
 from minitune.schedulers.population import (
     Changes,
@@ -556,24 +556,6 @@ class PopulationBasedTraining(MetricScheduler):
         return self._explorer.explore(donor_config, self._rng)
 
     # -- results and members ------------------------------------------------------------------------------------------
-
-    def _time_of(self, result: dict[str, Any]) -> float | None:
-        """A trial's progress; None if the result lacks metric or time and `require_attrs` allows it."""
-        at = known_number(result.get(self._time_attr))
-        if at is not None and self._metric in result:
-            return at
-        missing: str | None = self._time_attr
-        if at is not None:
-            missing = self._metric
-        what = "the metric, which must be named,"
-        if missing != DEFAULT_METRIC:
-            what = repr(missing)
-        names = shown(sorted(map(str, own_metrics(result))))
-        text = f"{type(self).__name__} needs {what} in every result, but got {names}"
-        if self._require_attrs:
-            raise RuntimeError(f"{text}; report it, or pass require_attrs=False to let such results pass")
-        warn_once(f"{text}; the trial continues (logged once)", f"pbt lacks {missing}")
-        return None
 
     def _rank_facts(self, member: Member) -> dict[str, Any]:
         rank = self._population.rank(member)

@@ -1,7 +1,7 @@
 """The common part of searchers that know their space, and of those that use other libraries.
 
-For a library, a quantised int is a number of steps, and the categories of a long list are indices. Users' points are
-checked here, so that all searchers refuse the same ones with the same message.
+For a library, a quantised int is a number of steps. Users' points are checked here, so that all searchers refuse the
+same ones with the same message.
 """
 
 from __future__ import annotations
@@ -17,11 +17,6 @@ from minitune.space.domains import Float, Integer, Normal, sampler_and_step
 from minitune.space.guesses import agrees, guess_of, nested
 from minitune.space.parameters import Parameter, parameters, values_of
 from minitune.space.tree import copy_tree, overlay
-
-LONGEST_LIST = 1000
-"""A library gets a longer list of categories as an int, because it keeps a weight for each category. Not
-measured: an int has an order, which a library may take for a meaning.
-"""
 
 
 class SpaceSearcher(Searcher):

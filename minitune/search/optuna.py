@@ -18,7 +18,6 @@ from minitune.base.lazy import submodules
 from minitune.base.numbers import known_number
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
 from minitune.search.foreign import (
-    LONGEST_LIST,
     LibrarySearcher,
     check_library,
     checked_rewards,
@@ -64,9 +63,7 @@ class DomainSpace:
             distribution = _distribution(parameter)
             value = _ask(trial, parameter.name, distribution)
             if isinstance(domain, Categorical):
-                if hasattr(distribution, "choices"):
-                    return distribution.choices.index(value)
-                return value
+                return distribution.choices.index(value)
             return quantized(domain, value if isinstance(domain, Float) else unquantized(parameter, value))
 
         config: dict[str, Any] = draw(self._space, choose)
@@ -145,8 +142,6 @@ def _distribution(parameter: Parameter) -> Any:
 
     domain = parameter.domain
     if isinstance(domain, Categorical):
-        if len(domain) > LONGEST_LIST:
-            return IntDistribution(0, len(domain) - 1)
         categories = list(domain.categories)
         plain = all(each is None or type(each) in _PLAIN for each in categories)
         if not plain or len(set(categories)) < len(categories) or any(each != each for each in categories):
@@ -257,30 +252,6 @@ class OptunaSearch(LibrarySearcher):
         self._optuna_space = DomainSpace(space)
         super()._set_space(space)
 
-    @staticmethod
-    def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
-        """This library's domains as Optuna's distributions, which can be changed and passed as `space`. Constants and
-        functions are left out. Optuna has no steps on a logarithmic scale, so a `q` is lost there.
-
-        Raises:
-            ValueError: If there is a grid, a normal distribution, or a choice that holds domains.
-        """
-        from optuna.distributions import CategoricalDistribution
-
-        refuse_normal(spec, "Optuna")
-        choice = next((each.parent[0] for each in parameters(spec) if each.parent is not None), None)
-        if choice is not None:
-            raise ValueError(
-                f"no choice may hold domains, for which Optuna has no distribution, but {choice!r} does; give "
-                "OptunaSearch the space as it is, or a define-by-run function"
-            )
-        return {
-            each.name: CategoricalDistribution(list(each.domain.categories))
-            if isinstance(each.domain, Categorical)
-            else _distribution(each)
-            for each in parameters(spec)
-        }
-
     @property
     def study(self) -> Any:
         """The `optuna.study.Study`, for example for Optuna's plots.
@@ -320,8 +291,7 @@ class OptunaSearch(LibrarySearcher):
             raise no_space(self)
         study = self.study
         if self._points:
-            point = self._points.pop(0)
-            study.enqueue_trial(self._optuna_space.known(point)[0])
+            study.enqueue_trial(self._optuna_space.known(self._points.pop(0))[0])
         trial = study.ask()
         self._ot_trials[trial_id] = trial
         return self._optuna_space.suggest(trial)

@@ -257,14 +257,8 @@ class SearchGenerator(SearchAlgorithm):
                 f"only, but got a domain at {path!r}; pass the space to only one of them"
             )
         for name, given, kept in (("metric", metric, self.searcher.metric), ("mode", mode, self.searcher.mode)):
-            several = [kept]
-            if isinstance(kept, (list, tuple)):
-                several = list(kept)
-            if isinstance(given, (list, tuple)):
-                is_same = list(given) == several
-            else:
-                is_same = given in several  # the searcher may decide by one of several objectives
-            if given is not None and kept is not None and not is_same:
+            several = [kept] if isinstance(kept, str) else kept or []  # the searcher may decide by one of them
+            if given is not None and kept is not None and given not in (kept, *several):
                 logger.warning("the searcher is configured already: %s=%r is ignored, it has %r", name, given, kept)
         return takes_space
 

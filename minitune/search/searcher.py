@@ -18,9 +18,7 @@ from minitune.base.saved import Saved
 from minitune.base.text import warn_once
 from minitune.experiment.goal import Metric as Metric
 from minitune.experiment.goal import check_objectives
-from minitune.experiment.lifecycle import ERROR
-from minitune.experiment.trial import EarlierRun, Trial
-from minitune.result import DONE, flatten
+from minitune.experiment.trial import EarlierRun
 from minitune.space.tree import has_unresolved_values
 
 logger = logging.getLogger("minitune")
@@ -194,33 +192,6 @@ class Searcher(Saved):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot learn from points of other runs")
 
-    def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
-        """Learn from earlier trials: one, a list, or an object with `trials`, such as an analysis. `metric` is the
-        flattened name of the objective's value.
-
-        Raises:
-            NotImplementedError: If this searcher cannot, in general or from these values.
-        """
-        if type(self).add_evaluated_point is Searcher.add_evaluated_point:
-            self.add_evaluated_point({}, 0.0)  # says that it cannot
-        trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
-        if isinstance(trials_or_analysis, Trial):
-            trials = [trials_or_analysis]
-        if not isinstance(trials, Iterable) or isinstance(trials, (str, bytes, dict)):
-            raise TypeError(f"trials or an analysis must be given, but got a {type(trials_or_analysis).__name__}")
-        count = 0
-        for trial in trials:
-            result = flatten(trial.last_result)
-            if metric in result:
-                count += 1
-                has_failed = trial.status == ERROR
-                pruned = not has_failed and not result.get(DONE, False)
-                self.add_evaluated_point(
-                    TriedConfig(trial.current_config), result[metric], error=has_failed, pruned=pruned
-                )
-        if not count:
-            logger.warning("no trial has reported %r: the searcher has learned nothing from earlier trials", metric)
-
     def learn_from(self, runs: Sequence[EarlierRun]) -> None:
         """Learn from earlier runs. Called at most once, when space, metric and mode are known, before `suggest`.
 
@@ -368,14 +339,14 @@ def repeated_by(suggestion: Any) -> str:
 
 def checked_points(points: Any) -> list[Mapping[str, Any]]:
     """`points_to_evaluate` as a list of dicts."""
-    given = points
     if points is None:
-        given = []
-    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
-    given = list(given) if is_list else []
-    if not is_list or not all(isinstance(point, Mapping) for point in given):
+        return []
+    found: list[Any] = [None]
+    if isinstance(points, Iterable) and not isinstance(points, (Mapping, str)):
+        found = list(points)
+    if not all(isinstance(point, Mapping) for point in found):
         raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
-    return given
+    return found
 
 
 def require_mode(searcher: Searcher) -> None:
@@ -408,8 +379,4 @@ def call_set_search_properties(
     """Call `set_search_properties`, which in older subclasses has no `**spec`."""
     parameters = inspect.signature(hook).parameters.values()
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    if takes_all:
-        known = spec
-    else:
-        known = {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
-    return bool(hook(metric, mode, config, **known))
+    return bool(hook(metric, mode, config, **(spec if takes_all else {})))

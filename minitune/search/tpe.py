@@ -188,7 +188,7 @@ class TPESearch(SpaceSearcher):
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
         given = copy_tree(dict(parameters))
-        observation = Observation(self._count, config=TriedConfig(given) if type(parameters) is TriedConfig else given)
+        observation = Observation(self._count, config=given)
         self._count += 1
         for step, each in enumerate(intermediate_values or [], 1):
             observation.step = step

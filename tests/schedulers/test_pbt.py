@@ -80,16 +80,6 @@ def test_members_that_wait_for_each_other_need_a_number_of_trials():
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 
 
-def test_an_unnamed_metric_gets_an_error_that_says_so():
-    scheduler = pbt(metric=None)
-    assert scheduler.set_search_properties(None, None)
-    context, (trial,) = members(scheduler, 1)
-    with pytest.raises(
-        RuntimeError, match=r"needs the metric, which must be named, in every result, but got \['score'\]"
-    ):
-        scheduler.on_trial_result(context, trial, {"training_iteration": 4, "score": 1.0})
-
-
 def test_hyperparameters_that_a_config_lacks_are_drawn():
     scheduler = pbt(hyperparam_mutations={"lr": uniform(1, 2), "model": {"width": [8]}, "kind": choice(["a"])})
     trial = make_trial(0, config={"model": {"depth": 3}}, evaluated_params={"model/depth": 3})
@@ -244,20 +234,13 @@ def test_members_that_have_ended_or_failed_leave_the_population():
     assert told(scheduler, context, low, 100, 1.0).exploit is None
 
 
-def test_missing_metric_is_an_error_unless_allowed(caplog):
-    scheduler = pbt()
-    context, (trial, _) = members(scheduler, 2)
-    with pytest.raises(RuntimeError, match="'training_iteration' in every result"):
-        scheduler.on_trial_result(context, trial, {"score": 1.0})
-    for time in (5, 0):
-        with pytest.raises(RuntimeError, match=r"'score' in every result.*require_attrs=False"):
-            scheduler.on_trial_result(context, trial, {"training_iteration": time})
+def test_results_must_have_metric_and_time_unless_others_are_allowed():
+    assert pbt().required_attrs == ("score", "training_iteration")
     lenient = pbt(require_attrs=False)
     context, (trial, _) = members(lenient, 2)
     assert lenient.on_trial_result(context, trial, {"training_iteration": 5}) == "CONTINUE"
     assert lenient.on_trial_result(context, trial, {"score": 5}) == "CONTINUE"
     assert lenient.required_attrs == ()
-    assert scheduler.required_attrs == ("score", "training_iteration")
 
 
 def test_a_custom_function_sees_and_makes_the_final_config():

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, choice, uniform
+from minitune import choice, uniform
 from minitune.search import TPESearch
 
 SPACE = {"lr": uniform(0, 1), "deep": {"momentum": uniform(0, 1)}, "kind": choice(["a", "b"]), "data": "mnist"}
@@ -42,17 +42,3 @@ def test_values_outside_are_told_once_and_parts_of_configurations_are_taken(capl
         searcher.add_evaluated_point({"deep/momentum": 0.5, "data": "mnist"}, 1.0)
     assert caplog.text.count("deep/momentum=7.5 lies outside of (0.0, 1.0)") == 1
     assert "8.5" not in caplog.text
-
-
-def test_earlier_trials_may_have_extra_parameters(tmp_path):
-    grid = Tuner(
-        lambda config: {"loss": config["lr"]},
-        param_space={"lr": uniform(0, 1), "data": "cifar", "workers": 4},
-        tune_config=TuneConfig(num_samples=3, executor="inline"),
-        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
-    ).fit()
-    searcher, plain = tpe(n_initial_points=3), tpe(n_initial_points=3)
-    searcher.add_evaluated_trials(ExperimentAnalysis(grid.experiment_path), "loss")
-    for result in grid:
-        plain.add_evaluated_point({"lr": result.config["lr"], "data": "cifar"}, result.config["lr"])
-    assert searcher.suggest("0") == plain.suggest("0") != tpe().suggest("0")

@@ -9,8 +9,6 @@ import pytest
 from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
 
 from minitune.base.randomness import lending
-from minitune.experiment.lifecycle import Transition
-from minitune.experiment.trial import Trial
 from minitune.search import ConcurrencyLimiter, Repeater, SearchGenerator
 from minitune.search.tpe import TPESearch
 from minitune.space.domains import choice, grid_search, sample_from, uniform
@@ -215,57 +213,16 @@ def test_an_unconfigured_searcher_takes_the_runs_metric():
     assert (generator.metric, searcher.metric, searcher.mode) == ("accuracy", "accuracy", "max")
 
 
-def test_searchers_may_take_some_of_the_runs_properties_or_none():
+def test_searchers_need_not_take_the_runs_other_properties():
     class Old(Listed):
         def set_search_properties(self, metric, mode, config):
             self.known = (metric, mode)
             return True
 
-    class Some(Listed):
-        def set_search_properties(self, metric, mode, config, num_samples=0):
-            self.known = num_samples
-            return True
-
-    for searcher, expected in ((Old(), ("loss", "min")), (Some(), 5)):
-        for wrapped in (searcher, ConcurrencyLimiter(searcher, 2)):
-            assert SearchGenerator(wrapped).set_search_properties("loss", "min", {}, num_samples=5, stop=None)
-            assert searcher.known == expected
-
-
-# -- warm start --------------------------------------------------------------------------------------------------------
-
-
-def test_earlier_trials_become_points(caplog):
-    class Learner(Listed):
-        def add_evaluated_point(self, parameters, value, error=False, pruned=False, intermediate_values=None):
-            self.points = [*getattr(self, "points", []), (parameters, value, error, pruned)]
-
-    def ended(x, step, result):
-        trial = Trial("train", config={"x": x})
-        trial.move(step)
-        if result:
-            trial.record_result(result)
-        return trial
-
-    done = ended(1, Transition.STOP, {"eval": {"loss": 3.0}, "done": True})
-    pruned = ended(2, Transition.STOP, {"eval": {"loss": 4.0}, "done": False})
-    failed = ended(3, Transition.FAIL, {"eval": {"loss": 5.0}})
-    silent = ended(4, Transition.STOP, {})
-    learner = Learner()
-    ConcurrencyLimiter(learner, 2).add_evaluated_trials([done, pruned, failed, silent], "eval/loss")
-    assert learner.points == [
-        ({"x": 1}, 3.0, False, False),
-        ({"x": 2}, 4.0, False, True),
-        ({"x": 3}, 5.0, True, False),
-    ]
-    learner.add_evaluated_trials(done, "eval/loss")
-    assert len(learner.points) == 4
-    learner.add_evaluated_trials([silent], "eval/loss")
-    assert "learned nothing" in caplog.text
-    with pytest.raises(TypeError, match="trials or an analysis"):
-        learner.add_evaluated_trials(3, "loss")
-    with pytest.raises(NotImplementedError, match="Recording cannot learn"):
-        Recording().add_evaluated_trials(done, "eval/loss")
+    searcher = Old()
+    for wrapped in (searcher, ConcurrencyLimiter(searcher, 2)):
+        assert SearchGenerator(wrapped).set_search_properties("loss", "min", {}, num_samples=5, stop=None)
+        assert searcher.known == ("loss", "min")
 
 
 # -- state ------------------------------------------------------------------------------------------------------------

@@ -80,6 +80,10 @@ DIFFERENCES = {
         for name in ("ConcurrencyLimiter", "Repeater", "Searcher")
     },
     **{
+        f"tune.search.{name}.add_evaluated_trials": "add_evaluated_point takes each one"
+        for name in ("ConcurrencyLimiter", "Repeater", "Searcher")
+    },
+    **{
         f"tune.schedulers.{name}.supports_buffered_results": "results are handed over one by one"
         for name in ("AsyncHyperBandScheduler", "FIFOScheduler", "TrialScheduler")
     },

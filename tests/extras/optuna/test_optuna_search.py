@@ -16,7 +16,6 @@ from optuna.trial import TrialState
 import minitune as tune
 from minitune.search import Searcher
 from minitune.search.optuna import OptunaSearch
-from minitune.space.domains import fits
 
 pytest.register_assert_rewrite("minitune.testing.searcher_contract")
 
@@ -165,7 +164,8 @@ def test_a_wrong_evaluated_point_is_refused_by_name() -> None:
 def test_a_finished_run_is_learned_from_by_the_next_study(tmp_path: Path) -> None:
     grid = minimise(tmp_path, {"x": tune.uniform(0, 1), "k": 7}, None)
     search = OptunaSearch()
-    search.add_evaluated_trials(tune.ExperimentAnalysis(grid.experiment_path), metric="loss")
+    for result in grid:
+        search.add_evaluated_point({"x": result.config["x"]}, result.metrics["loss"])
     minimise(tmp_path / "2", {"x": tune.uniform(0, 1), "k": 7}, search, num_samples=2)
     assert len(search.study.trials) == 10
     assert {trial.state for trial in search.study.trials} == {TrialState.COMPLETE}
@@ -210,37 +210,3 @@ def test_optuna_logs_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) ->
     finally:
         optuna.logging.set_verbosity(before)
     assert logging.getLogger("optuna").level != logging.CRITICAL
-
-
-def test_a_converted_space_can_be_changed_and_searched() -> None:
-    space = {
-        "rate": tune.loguniform(1e-4, 1),
-        "step": tune.quniform(0, 1, 0.25),
-        "inner": {"n": tune.randint(1, 4), "even": tune.qrandint(2, 8, 2)},
-        "kind": tune.choice(["a", "b", None]),
-        "shape": tune.choice([[1, 2], [3]]),
-        "c": "constant",
-    }
-    converted = OptunaSearch.convert_search_space(space)
-    assert set(converted) == {"rate", "step", "kind", "shape", "inner/n", "inner/even"}
-    assert converted["rate"] == optuna.distributions.FloatDistribution(1e-4, 1, log=True)
-    assert converted["inner/even"] == optuna.distributions.IntDistribution(2, 8, step=2)
-    converted["more"] = optuna.distributions.IntDistribution(7, 7)
-    searcher = OptunaSearch(converted, metric="loss", mode="min", seed=1)
-    for number in range(30):
-        config = searcher.suggest(str(number))
-        assert config.pop("more") == 7
-        assert fits({name: value for name, value in space.items() if name != "c"}, config)
-
-
-@pytest.mark.parametrize(
-    ("domain", "why"),
-    [
-        (tune.choice([{"x": tune.uniform(0, 1)}, {}]), "no choice may hold domains"),
-        (tune.randn(0, 1), "normal"),
-        (tune.grid_search([1]), "grid"),
-    ],
-)
-def test_unsupported_domain_is_not_converted(domain: Any, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        OptunaSearch.convert_search_space({"a": domain})
