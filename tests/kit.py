@@ -937,11 +937,9 @@ class FakeActor:
     def restore(self, path: str, metrics: Mapping[str, Any]) -> None:
         self.thread.ask("restore", lambda: self._object.restore(path, metrics)).result(BOUND_S)
 
-    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> bool:
         self.thread.is_stopped = False
-        reset: bool = self.thread.ask("reset", lambda: self._object.reset(fields, allocation, directory)).result(
-            BOUND_S
-        )
+        reset: bool = self.thread.ask("reset", lambda: self._object.reset(fields, allocation)).result(BOUND_S)
         return reset
 
     def stop(self) -> Future[None]:

@@ -270,7 +270,6 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
         from minitune.ray.cluster.executor import RayTrialExecutor
 
         executor = RayTrialExecutor(
-            directory=directory,
             address=runtime.cluster_address(),
             machine=runtime.machine(),
             output_names=plan.experiment.output_names,

@@ -236,7 +236,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _start_process(self, actor: Actor) -> None:
-        workplace = self._workplace_of(actor)
+        workplace = self._workplace(actor)
         preload = not actor.allocation.gpu_ids and _has_one_thread(workplace.env)
         is_reusable = actor.spec.reuse_key is not None
         factory, args = self._packer.pack(actor)
@@ -245,15 +245,9 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._put_into(process, actor, workplace)
         actor.remote.start(boot, preload)
 
-    def _workplace_of(self, actor: Actor) -> Workplace:
-        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
-        trial_directory = actor.spec.directory
-        if trial_directory is None:
-            return Workplace(env=env)
-        stdout = os.path.join(trial_directory, self._output_names[0])
-        stderr = os.path.join(trial_directory, self._output_names[1])
-        directory = trial_directory if self._changes_directory else None
-        return Workplace(directory, stdout, stderr, env)
+    def _workplace(self, actor: Actor) -> Workplace:
+        workplace = workplace_of(actor.spec, self._output_names, self._changes_directory)
+        return workplace._replace(env={**actor.allocation.env, **self._original_directory})
 
     def _put_into(self, process: WorkerProcess, actor: Actor, workplace: Workplace) -> None:
         started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
@@ -267,7 +261,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._start_process(actor)
             parked.remote.stop(0.0)
             return None
-        self._put_into(parked.remote.process, actor, self._workplace_of(actor))
+        self._put_into(parked.remote.process, actor, self._workplace(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
 
     def _take_fitting(self, actor: Actor) -> Actor | None:
@@ -323,6 +317,14 @@ def _end_all(processes: set[WorkerProcess], close_launcher: Callable[[], object]
         process.close()
     processes.clear()
     close_launcher()
+
+
+def workplace_of(spec: ActorSpec, output_names: tuple[str, str], changes_directory: bool) -> Workplace:
+    """Where an actor works and writes its output, in the environment as it is."""
+    if spec.directory is None:
+        return Workplace()
+    stdout, stderr = (os.path.join(spec.directory, name) for name in output_names)
+    return Workplace(spec.directory if changes_directory else None, stdout, stderr)
 
 
 def with_hint(error: RemoteError, directory: str | None, changes_directory: bool) -> RemoteError:

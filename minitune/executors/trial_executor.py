@@ -29,7 +29,7 @@ ActorFactory = Callable[..., Any]
 They run on one thread, and may block.
 `host.exchange` answers before a method returns, `host.is_stopped` tells whether the actor must end; see `Host`. At the
 end, its method `stop` is called, if it has one; a parked actor gets `reset`, which returns whether it can be used
-again. On a machine that does not see the actor's directory, both get `directory=`, the path of one that stands for it.
+again.
 """
 
 

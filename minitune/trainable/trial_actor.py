@@ -33,14 +33,12 @@ def make_trial_actor(
     host: Host,
     fields: tuple[Any, ...],
     allocation: Allocation,
-    *,
-    directory: str | None = None,
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs user code: it loads the trainable and sets a class up.
 
     `functools.partial(make_trial_actor, trainable, resources)` is a factory for an executor, the same for many trials.
     """
-    info = _info_of(fields, resources, directory)
+    info = _info_of(fields, resources)
     loaded = trainable.get()
     if isinstance(loaded, type):
         return ClassActor(loaded, info, allocation)
@@ -89,9 +87,9 @@ class FunctionActor:
         self._session.fields.restore(metrics)
         self._session.checkpoint = Checkpoint(path)
 
-    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> bool:
         """Become the actor of another trial of the same function. True: the last one has ended."""
-        self._prepare(_info_of(fields, self._session.info.resources, directory), allocation or self._session.allocation)
+        self._prepare(_info_of(fields, self._session.info.resources), allocation or self._session.allocation)
         return True
 
 
@@ -147,9 +145,9 @@ class ClassActor:
             self._trainable.restore_from(path, metrics)
             self._session.checkpoint = Checkpoint(path)
 
-    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> bool:
         """Become the actor of another trial of the same class, if `reset_config` allows it."""
-        info = _info_of(fields, self._session.info.resources, directory)
+        info = _info_of(fields, self._session.info.resources)
         self._enter(info, allocation or self._session.allocation)
         with self._session.bound():
             self._session.seed_generators(iteration=0)
@@ -165,8 +163,5 @@ class ClassActor:
                     logger.warning("cleanup() raised an exception; the trial keeps its status", exc_info=error)
 
 
-def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | None) -> TrialInfo:
-    info = TrialInfo._make((*fields, resources))
-    if directory is not None:
-        info = info._replace(directory=directory)
-    return info
+def _info_of(fields: tuple[Any, ...], resources: Resources) -> TrialInfo:
+    return TrialInfo._make((*fields, resources))

@@ -1,18 +1,14 @@
 """The object of a trial that the driver calls: its parameters, its directory, its checkpoints, and its end."""
 
-import functools
 import os
 from pathlib import Path
 
 import pytest
-from kit import FakeActor, pull, settle
+from kit import pull, settle
 
-from minitune.base.shared_values import hold
 from minitune.checkpoint import Checkpoint
-from minitune.resources import Allocation
 from minitune.trainable import Trainable, get_checkpoint, report
 from minitune.trainable.context import get_context
-from minitune.trainable.trial_actor import make_trial_actor
 
 
 class Stepping(Trainable):
@@ -53,25 +49,6 @@ def stepping(config):
 
 
 # -- its parameters and its directory ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("trainable", [stepping, Stepping])
-def test_another_directory_may_stand_for_that_of_the_trial(driver, tmp_path, trainable):
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-    info = driver.info()
-    factory = functools.partial(
-        make_trial_actor, hold(trainable), info.resources, fields=info.fields(), directory=str(tmp_path / "here")
-    )
-    actor = FakeActor("t_00000", factory, Allocation())
-    driver._actors.append(actor)
-    assert pull(actor).metrics["directory"] == str(tmp_path / "here")
-    settle(actor.save())
-    assert sorted(name for name in os.listdir(tmp_path / "here") if name != "made") == ["checkpoint_000000"]
-    assert os.listdir(info.directory) == []
-    settle(actor.stop())
-    assert settle(actor.reset(driver.info("t_1").fields(), None, str(tmp_path / "there")))
-    assert pull(actor).metrics["directory"] == str(tmp_path / "there")
 
 
 # -- its checkpoints ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@
     process     the driver's side of one Ray actor
     actor       the node's side
     nodes       the cluster's totals, connections, why a node or an actor died
-    files       files of a trial on a node that does not see the run's directory
     values      values of `put` on the nodes
 
 Nothing here imports Ray before a run asks for `executor="ray"`. `driver.parts` makes the executor.

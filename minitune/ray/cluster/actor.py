@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import pickle
 import socket
 import sys
 import threading
@@ -32,8 +33,7 @@ from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_answer, load_value
 from minitune.base.settings import ORIG_WORKING_DIR
 from minitune.base.user_code import declare_trial_thread
-from minitune.error import DiskError, RemoteError
-from minitune.ray.cluster.files import Delivery, Home, Scratch, remove_leftovers
+from minitune.error import RemoteError
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 
@@ -52,7 +52,7 @@ class Here(NamedTuple):
 
     Attributes:
         gpu_ids: The devices that Ray has given to the actor.
-        sees_run: Whether the run's directory is the same here as on the driver's machine.
+        sees_directory: Whether the trial's directory is there.
     """
 
     node_id: str
@@ -60,7 +60,26 @@ class Here(NamedTuple):
     ip: str
     pid: int
     gpu_ids: tuple[str, ...]
-    sees_run: bool
+    sees_directory: bool
+
+
+class Delivery(NamedTuple):
+    """What an actor's process sends back for a request: its answer, and the checkpoints that belong to it."""
+
+    payload: bytes = b""
+    error: RemoteError | None = None
+    checkpoints: tuple[int, ...] = ()
+
+    def opened(self) -> tuple[Any, RemoteError | None]:
+        """The value, or None and the error that there is instead."""
+        if self.error is not None or not self.payload:
+            return None, self.error
+        try:
+            return pickle.loads(self.payload), None
+        except (Exception, SystemExit) as error:
+            broken = TypeError(f"the value that an actor returned cannot be loaded here: {error!r}")
+            broken.__cause__ = error
+            return None, RemoteError.of(broken)
 
 
 class RayActor:
@@ -78,22 +97,18 @@ class RayActor:
         self._object: Any = None
         self._number = 0
         self._answer: bytes | Delivery = b""
-        self._name = ""
-        self._sees_run = False
-        self._scratch: Scratch | None = None  # once a trial needs it, because its own directory is not seen here
         self._outbox: list[int] = []
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     def ask(self, number: int, verb: str, *args: Any) -> bytes | Delivery:
-        """Carry out a request, and return its answer: the pickled value, or a `Delivery` if files come with it. Blocks.
+        """Carry out a request, and return its answer: the pickled value, or a `Delivery` if more comes with it. Blocks.
         The same number gets the same answer.
         """
         if number < self._number:  # the driver waits for the answer to a later one
             return b""
         if number > self._number:
-            method = getattr(self, verb, None) or getattr(self._scratch, verb)
-            answer = self._answer_to(method, args)
+            answer = self._answer_to(getattr(self, verb), args)
             self._answer = answer.payload if answer == Delivery(answer.payload) else answer
             self._number = number
         return self._answer
@@ -107,26 +122,14 @@ class RayActor:
             if value is not None:
                 payload = dump_answer(value)
         except BaseException as raised:
-            error = RemoteError.of(self._of_this_node(raised))
+            error = RemoteError.of(raised)
         # With this answer and no later one: a report and its checkpoint belong together.
         checkpoints = tuple(self._outbox)
         self._outbox.clear()
-        # After the call, so that what it has printed is there before its value counts.
-        if self._scratch is None:
-            return Delivery(payload, error, checkpoints)
-        return Delivery(payload, error, checkpoints, self._scratch.new_output())
-
-    def _of_this_node(self, error: BaseException) -> BaseException:
-        """The error that the trial has met.
-
-        A full disk of this node, which is not the run's, is a failure of this trial.
-        """
-        if self._scratch is None or not isinstance(error, DiskError) or error.__cause__ is None:
-            return error
-        return error.__cause__.with_traceback(error.__traceback__)
+        return Delivery(payload, error, checkpoints)
 
     def look(
-        self, version: str, landmark: str, name: str, directory: str, path: tuple[str, ...], argv: list[str]
+        self, version: str, trial_directory: str | None, directory: str, path: tuple[str, ...], argv: list[str]
     ) -> Here:
         """Look where this actor is: the first request. ImportError if another version is installed."""
         import ray
@@ -134,9 +137,6 @@ class RayActor:
         if version != __version__:
             raise ImportError(f"minitune {__version__} is installed on this node, but the driver has {version}")
         context = ray.get_runtime_context()
-        self._name = name
-        self._sees_run = os.path.exists(landmark)
-        remove_leftovers()
         # Relative paths and modules beside the script are found as by the driver, if its directories are here. What a
         # `runtime_env` or Ray has brought to this node has precedence over them.
         if not context.runtime_env.get("working_dir") and os.path.isdir(directory):
@@ -156,51 +156,36 @@ class RayActor:
             ip=address,
             pid=os.getpid(),
             gpu_ids=tuple(map(str, ray.get_gpu_ids())),
-            sees_run=self._sees_run,
+            sees_directory=trial_directory is None or os.path.isdir(trial_directory),
         )
 
-    def begin(self, home: Home, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation) -> None:
+    def begin(
+        self, workplace: Workplace, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation
+    ) -> None:
         """Make the trial's object."""
         self._learn(values)
-        directory = self._settle(home)
+        self._surroundings.apply(workplace)
         # On that thread, because loading it may run user code.
-        make = functools.partial(self._make, factory, allocation, directory)
-        self._object = self._thread.ask("make", make).result()
+        self._object = self._thread.ask("make", lambda: self._make(factory, allocation)).result()
 
-    def _make(self, factory: bytes, allocation: Allocation, directory: dict[str, str]) -> Any:
+    def _make(self, factory: bytes, allocation: Allocation) -> Any:
         make, args = load_value(factory)
-        return make(self._thread, *args, allocation=allocation, **directory)
+        return make(self._thread, *args, allocation=allocation)
 
-    def reset(self, home: Home, values: list[tuple[str, Any]], args: bytes) -> bool:
+    def reset(self, workplace: Workplace, values: list[tuple[str, Any]], args: bytes) -> bool:
         """Reset the parked object for the next trial; return whether it can be used."""
         self._learn(values)
-        directory = self._settle(home)
+        self._surroundings.apply(workplace)
         self._thread.is_stopped = False
-        return bool(self._ask("reset", lambda: (load_value(args), directory)))
+        return bool(self.call("reset", args))
 
     def call(self, method: str, args: bytes) -> Any:
-        """Call a method of the object, and return its value."""
-        return self._ask(method, lambda: (load_value(args) if args else (), {}))
+        """Have the actor's thread call a method of the object, and return its value or its next report. Blocks."""
 
-    def restore(self, args: bytes) -> Any:
-        """Let the object load the directory that `Scratch.receive` has written."""
-        assert self._scratch is not None
-        directory = self._scratch.received
-        return self._ask("restore", lambda: ((directory, *load_value(args)), {}))
+        def run() -> Any:
+            return getattr(self._object, method)(*(load_value(args) if args else ()))  # loading may run user code
 
-    def _ask(self, method: str, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
-        """Have the actor's thread call a method, and return its value or its next report. Blocks. `arguments` is called
-        there, since loading may run user code.
-        """
-
-        def call() -> Any:
-            args, kwargs = arguments()
-            return getattr(self._object, method)(*args, **kwargs)
-
-        return self._thread.ask(method, call).result()
-
-    def output(self) -> None:
-        """Do nothing: the new output goes with the answer."""
+        return self._thread.ask(method, run).result()
 
     def stop(self, keep: bool, dump: bool) -> bool:
         """Stop the object, or park it. It does not wait for the running request. Blocks until that has ended. Returns
@@ -226,14 +211,7 @@ class RayActor:
         """Never return: the driver hears of the death of this process by this call."""
         threading.Event().wait()
 
-    def leave(self) -> None:
-        """Remove what this process has written on its node; it is about to be killed."""
-        if self._scratch is not None:
-            os.chdir("/")  # some file systems keep a directory that a process is in
-            self._scratch.remove()
-            self._scratch = None
-
-    # -- values and directories ------------------------------------------------------------------------------------
+    # -- values and checkpoints ------------------------------------------------------------------------------------
 
     @staticmethod
     def _learn(values: list[tuple[str, Any]]) -> None:
@@ -241,24 +219,8 @@ class RayActor:
             if token not in shared_values.fetchers:
                 shared_values.fetchers[token] = functools.cache(functools.partial(_value_of, reference))
 
-    def _settle(self, home: Home) -> dict[str, str]:
-        """Take over a workplace; returns the argument for the object's directory, if the expected one is not here."""
-        if not home.directory:
-            return {}
-        if self._sees_run:
-            directory = home.directory if home.changes_directory else None
-            self._surroundings.apply(Workplace(directory, *home.outputs))
-            return {}
-        if self._scratch is None:
-            self._scratch = Scratch(self._name)
-        self._surroundings.apply(self._scratch.settle(home))
-        return {"directory": self._scratch.trial}
-
     def _put_out(self, temporary: str, trial_directory: str, number: int) -> None:
         """Leave a prepared checkpoint to the driver, in place of `checkpoint.rename_prepared`."""
-        if self._scratch is not None:
-            # No other attempt has this directory, so here it gets its name at once: the trial may ask for it.
-            checkpoint.rename_prepared(temporary, trial_directory, number)
         self._outbox.append(number)
 
 

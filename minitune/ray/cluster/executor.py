@@ -4,8 +4,8 @@
 
 Files
 -----
-What came with an answer is taken in before the answer becomes an event: output is appended, and checkpoints get their
-final names (see `files`). So an attempt that Ray has given up can commit nothing, even if it still runs on a node
+Each node sees the run's directory, and a trial writes there. But the driver gives a checkpoint its final name, before
+the answer becomes an event. So an attempt that Ray has given up can commit nothing, even if it still runs on a node
 that is cut off.
 
 Room
@@ -22,26 +22,24 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from minitune.actor.loop import Loop
-from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Workplace
+from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES
 from minitune.actor.process import last_lines
 from minitune.base import __version__, shared_values
 from minitune.base.files import search_path, working_directory
 from minitune.base.pickling import dumps
 from minitune.base.settings import number_setting
 from minitune.base.shared_values import Held
-from minitune.error import HINT, RemoteError
+from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
-from minitune.executors.local import with_hint
-from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
-from minitune.ray.cluster.actor import CONTROL, REPORTS, WATCH, Here, RayActor
-from minitune.ray.cluster.files import Delivery, Exchange, FileTransfer, Home, new_landmark
+from minitune.executors.local import with_hint, workplace_of
+from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
+from minitune.ray.cluster.actor import CONTROL, REPORTS, WATCH, Delivery, Here, RayActor
 from minitune.ray.cluster.nodes import (
     ClusterLedger,
     amounts_text,
@@ -66,14 +64,13 @@ _NO_MODULE = (
     "before the run sends the script's directory, and {'pip': [...]} installs packages"
 )
 _Then = Callable[[Any, RemoteError | None], object]
-"""What follows an outcome: a value, or the error that there is instead."""
+"""What follows an answer: gets the value, or the error that there is instead."""
 
 
 class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     """Runs actors as Ray actors on the nodes of a cluster.
 
     Args:
-        directory: Returns the run's directory, when the first actor starts.
         address: Of a running cluster, such as `10.0.0.1:6379`. By default the connection of this process, else the
             cluster of `RAY_ADDRESS` or of this machine, else one is started here.
         machine: The resources of a cluster that is started here.
@@ -90,7 +87,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     def __init__(
         self,
         *,
-        directory: Callable[[], str],
         address: str | None = None,
         machine: Machine | None = None,
         output_names: tuple[str, str] = ("stdout", "stderr"),
@@ -114,13 +110,10 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         super().__init__(self._room, Loop(), lambda: None)
         self._ray: Any = ray
         self._is_connected_by_us = not is_connected
-        self._directory = directory
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._remote = self._ray.remote(concurrency_groups={CONTROL: 1, REPORTS: 1, WATCH: 1})(RayActor)
         self._values = RayValues(ray)
-        self._landmark = ""  # its path, once it is there
-        self._numbers = itertools.count(1)
         self._processes: set[RayProcess] = set()  # those that are not dead, also without an actor
         self._told_waits: set[Resources] = set()  # the requests of which a warning was given
 
@@ -134,7 +127,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         """The actor may have to wait in Ray's queue for room."""
         self._check_open()
         with shared_values.noting() as paths:
-            actor = ActorOnCluster(spec)
+            actor = ActorOnCluster(spec, workplace_of(spec, self._output_names, self._changes_directory))
         actor.values = self._values.for_actor(paths)
         # Nothing after this raises, so a refused start has nothing to undo.
         self._room.acquire(spec.actor_id, spec.request)
@@ -153,13 +146,9 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             return
         if actor.phase is not ClusterActorPhase.IDLE:
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
-        what = f"an argument of {method}()"
-        if method == RESTORE and not _sees_run(actor.process):
-            exchange = actor.transfer.restore(args[0], dumps(args[1:], what))
-        else:
-            exchange = actor.transfer.ask("call", method, dumps(args, what) if args else b"")
+        payload = dumps(args, f"an argument of {method}()") if args else b""
         actor.phase = ClusterActorPhase.CALLED
-        self._follow(actor, exchange, functools.partial(self._tell_answer, actor))
+        self._ask(actor, functools.partial(self._tell_answer, actor), "call", method, payload)
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
@@ -178,11 +167,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         stop_it = process.handle.stop.options(concurrency_group=CONTROL).remote
         process.after(grace_s, lambda: self._kill_late(actor))
 
-        def on_stopped(is_parked: Any) -> None:
-            exchange = actor.transfer.drain()
-            self._follow(actor, exchange, lambda value, error: self._let_go(actor, is_parked is True))
-
-        process.send(on_stopped, functools.partial(stop_it, keeps, dump))
+        process.send(lambda is_parked: self._let_go(actor, is_parked is True), functools.partial(stop_it, keeps, dump))
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """In a process that was forked from the driver, it stops no actor."""
@@ -204,8 +189,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             self._actors.clear()
             self._processes.clear()
             self._values.close()
-            with suppress(OSError):
-                os.unlink(self._landmark)
             # A connection of the user's stays: the script may use it for other work.
             if self._is_connected_by_us:
                 with signals_kept():
@@ -221,8 +204,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             if sum(process.spec.request.required_resources.get(name, 0) for process in parked) > free.get(name, 0):
                 self._end_parked(*parked)
                 break
-        if not self._landmark:  # only now, because the run's directory may not exist before
-            self._landmark = new_landmark(self._directory())
         process = self._new_process(actor)
         self._processes.add(process)
         process.actor = actor
@@ -235,8 +216,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             functools.partial(self._on_placed, process),
             "look",
             __version__,
-            self._landmark,
-            process.name,
+            actor.spec.directory,
             working_directory() or "",
             tuple(search_path()),
             list(sys.argv),
@@ -269,8 +249,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
                 placement_group_capture_child_tasks=True,
             )
         handle = self._remote.options(**options).remote()
-        name = f"{self._landmark.rpartition('-')[2]}-{next(self._numbers)}"
-        return RayProcess(name, handle, group, actor.spec, self._loop, self._on_death)
+        return RayProcess(handle, group, actor.spec, self._loop, self._on_death)
 
     def _note_placed(self, process: RayProcess, actor: ActorOnCluster) -> None:
         process.actor = actor
@@ -291,24 +270,19 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             self._kill(process)
             self._end(actor, Exited(actor.actor_id, "refused", error.last_line(), counts=False))
             return
-        assert process.here is not None
+        here = process.here
+        assert here is not None
+        if not here.sees_directory:
+            raise TuneError(
+                f"the node {here.host} ({here.ip}) does not see {actor.spec.directory}: mount one directory at the "
+                "same path on all nodes, by NFS for example, and choose it with RunConfig(storage_path=...)"
+            )
         self._note_placed(process, actor)
         # Ray has chosen them, and has set the variables of the process for them.
-        devices = _first_bundle(actor.spec.request, process.here.gpu_ids)
+        devices = _first_bundle(actor.spec.request, here.gpu_ids)
         process.allocation = allocation_of(actor.spec.request, devices, os.environ)
-        home = self._home(actor)
-        begin = actor.transfer.ask("begin", home, actor.values, actor.factory, process.allocation)
-        self._follow(actor, begin, functools.partial(self._tell_begun, actor))
-
-    def _home(self, actor: ActorOnCluster) -> Home:
-        """Where an actor works, now that it is placed, and from where its files are brought."""
-        outputs = ("", "")
-        if actor.spec.directory is not None:
-            stdout, stderr = self._output_names
-            outputs = (os.path.join(actor.spec.directory, stdout), os.path.join(actor.spec.directory, stderr))
-        home = Home(actor.spec.directory or "", outputs, self._changes_directory)
-        actor.transfer = FileTransfer(home, _sees_run(actor.process), actor.actor_id)
-        return home
+        begun = functools.partial(self._tell_begun, actor)
+        self._ask(actor, begun, "begin", actor.workplace, actor.values, actor.factory, process.allocation)
 
     def _tell_begun(self, actor: ActorOnCluster, value: Any, error: RemoteError | None, reused: bool = False) -> None:
         """An actor's object was made or reset, or its factory has raised."""
@@ -325,9 +299,8 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         self._note_placed(process, actor)
         process.is_resetting = True
         process.after(number_setting("FUNCTION_THREAD_TIMEOUT_S"), lambda: self._replace(process, actor))
-        home = self._home(actor)
-        reset = actor.transfer.ask("reset", home, actor.values, actor.reset_args)
-        self._follow(actor, reset, functools.partial(self._on_reset, actor))
+        on_reset = functools.partial(self._on_reset, actor)
+        self._ask(actor, on_reset, "reset", actor.workplace, actor.values, actor.reset_args)
 
     def _on_reset(self, actor: ActorOnCluster, is_usable: Any, error: RemoteError | None) -> None:
         """A parked process was reset, or could not be."""
@@ -363,29 +336,24 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _follow(self, actor: ActorOnCluster, exchange: Exchange, then: _Then, delivery: Delivery | None = None) -> None:
-        """Carry out an exchange, one request after the other, and call `then` with its outcome."""
-        # A stop changes the phase, and with that it ends the exchange: nothing refers to it any more.
+    def _ask(self, actor: ActorOnCluster, then: _Then, verb: str, *args: Any) -> None:
+        """Send a request of an actor, and call `then` with its answer."""
         phase = actor.phase
         process = actor.process
 
-        def go_on(delivery: Delivery) -> None:
-            if actor.phase is phase and actor.process is process:
-                self._follow(actor, exchange, then, delivery)
+        def on_answer(delivery: Delivery) -> None:
+            if actor.phase is not phase or actor.process is not process:  # a stop: then nothing is committed
                 return
-            # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
-            # no receiver: the driver waits for the end of the attempt only.
-            with suppress(Exception):
-                actor.transfer.write_output(delivery.output)
+            value, error = delivery.opened()
+            # Before the value is told: once a report is known, the driver may record its checkpoint.
+            try:
+                for number in delivery.checkpoints:
+                    actor.commit(number)
+            except Exception as refused:
+                error = RemoteError.of(refused)
+            then(value, error)
 
-        try:
-            request = exchange.send(delivery)
-        except StopIteration as end:
-            then(*end.value)
-        except Exception as error:
-            then(None, RemoteError.of(error))
-        else:
-            process.ask(go_on, *request)
+        process.ask(on_answer, verb, *args)
 
     def _tell_answer(self, actor: ActorOnCluster, value: Any, error: RemoteError | None) -> None:
         actor.phase = ClusterActorPhase.IDLE
@@ -406,7 +374,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     def _let_go(self, actor: ActorOnCluster, is_parked: bool) -> None:
         process = actor.process
         if not is_parked:
-            self._dismiss(process)
+            self._kill(process)
             return
         process.cancel_timers()
         process.actor = None
@@ -438,16 +406,12 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     def _end_parked(self, *processes: RayProcess) -> None:
         for process in processes:
             self._unpark(process)
-            process.cancel_timers()
-            self._dismiss(process)
+            self._kill(process)
 
     def _unpark(self, process: RayProcess) -> None:
         for parked in self._parked.values():
             if process in parked:
                 parked.remove(process)
-
-    def _dismiss(self, process: RayProcess) -> None:
-        process.ask(lambda delivery: self._kill(process), "leave")
 
     def _kill_late(self, actor: ActorOnCluster) -> None:
         actor.why_stopped = "killed, because it did not stop within its grace period"
@@ -494,8 +458,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             return Exited(actor.actor_id, "refused", f"Ray could not start it: {in_words(error)}", counts=False)
         lines = ""
         if actor.shows_stacks or not is_stopped:
-            workplace = Workplace(None, *actor.transfer.home.outputs)
-            lines = last_lines(workplace, DUMP_LINES if actor.shows_stacks else LAST_LINES)
+            lines = last_lines(actor.workplace, DUMP_LINES if actor.shows_stacks else LAST_LINES)
         if is_stopped:
             return Exited(actor.actor_id, "stopped", actor.why_stopped, last_lines=lines, pid=here.pid)
         # The trial is not to blame for the loss of a node, so it does not count as a failure.
@@ -509,10 +472,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         del self._actors[actor.actor_id]
         self._room.release(actor.actor_id)
         self._told.append(exited)
-
-
-def _sees_run(process: RayProcess) -> bool:
-    return process.here is not None and process.here.sees_run
 
 
 def _first_bundle(request: Resources, gpu_ids: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

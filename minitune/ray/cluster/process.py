@@ -17,11 +17,12 @@ from enum import Enum
 from typing import Any
 
 from minitune.actor.loop import Loop, Timer
+from minitune.actor.messages import Workplace
 from minitune.base.pickling import dumps
+from minitune.checkpoint import rename_prepared, temporary_path, written_by_us
 from minitune.error import RemoteError
 from minitune.executors.trial_executor import ActorSpec
-from minitune.ray.cluster.actor import WATCH, Here
-from minitune.ray.cluster.files import Delivery, FileTransfer
+from minitune.ray.cluster.actor import WATCH, Delivery, Here
 from minitune.resources import Allocation
 
 _AGAIN_S = 0.5
@@ -49,14 +50,12 @@ class RayProcess:
 
     def __init__(
         self,
-        name: str,
         handle: Any,
         group: Any,
         spec: ActorSpec,
         loop: Loop,
         on_death: Callable[[RayProcess, BaseException], object],
     ):
-        self.name = name
         self.handle = handle
         self.group = group
         self.spec = spec
@@ -134,13 +133,13 @@ class ActorOnCluster:
     """One actor."""
 
     process: RayProcess
-    transfer: FileTransfer
     shows_stacks = False
     why_stopped = "stopped"
 
-    def __init__(self, spec: ActorSpec):
+    def __init__(self, spec: ActorSpec, workplace: Workplace):
         self.actor_id = spec.actor_id
         self.spec = spec
+        self.workplace = workplace
         self.phase = ClusterActorPhase.WAITING
         # Pickled now, so that a value that cannot be sent is an error of the start, and not of a later retry.
         self.factory = dumps((spec.factory, spec.args), "the factory")
@@ -149,3 +148,23 @@ class ActorOnCluster:
             # None: the process keeps its allocation, because Ray does not change what an actor holds.
             self.reset_args = dumps((*spec.args, None), "an argument of reset()")
         self.values: list[tuple[str, Any]] = []
+
+    def commit(self, number: int) -> None:
+        """Give a checkpoint its final name; before that, no other attempt can take it.
+
+        Raises:
+            FileNotFoundError: If it is not in the trial's directory.
+            DiskError: If the disk of the run refuses it.
+        """
+        directory = self.spec.directory
+        assert directory is not None
+        # The name of the attempt is in the path, so an attempt that Ray has given up cannot take this one's place.
+        attempt = int(self.actor_id.rpartition("#")[2])
+        try:
+            with written_by_us(directory):
+                rename_prepared(temporary_path(directory, number, attempt), directory, number)
+        except FileNotFoundError as missing:
+            raise FileNotFoundError(
+                f"a node has written checkpoint {number}, but it is not in {directory}: that is removed, or the node "
+                "has a copy of the run's directory instead of the directory itself"
+            ) from missing

@@ -30,4 +30,4 @@ class TestRay(TrialExecutorContract):
         self.patched.setattr(
             ClusterLedger, "nodes", lambda ledger: [{**node, "Resources": totals} for node in nodes(ledger)]
         )
-        return RayTrialExecutor(directory=lambda: str(directory))
+        return RayTrialExecutor()

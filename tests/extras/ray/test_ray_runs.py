@@ -162,14 +162,14 @@ class Nothing:
 
 
 @pytest.fixture
-def new_executor(tmp_path):
+def new_executor():
     """Makes executors, one after the other."""
     made = []
 
     def new():
         for before in made:
             before.shutdown()
-        made.append(RayTrialExecutor(directory=lambda: str(tmp_path)))
+        made.append(RayTrialExecutor())
         return made[-1]
 
     yield new
