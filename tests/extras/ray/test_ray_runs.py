@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import psutil
 import pytest
@@ -139,7 +141,8 @@ def test_a_failed_trial_fails_again_on_this_machine(tmp_path, capsys):
 
     fit(tune.with_resources(failing, {"cpu": 8, "tokens": 1}), tmp_path)
     (run,) = tmp_path.iterdir()
-    status = cli.main(["rerun", str(run), "0"])
+    with patch.dict(os.environ), contextlib.chdir("."):  # `rerun` gives this process the surroundings of a trial
+        status = cli.main(["rerun", str(run), "0"])
 
     shown = capsys.readouterr()
     assert status == 3
