@@ -222,7 +222,6 @@ class RunConfig(Config):
         progress_reporter: A `ProgressReporter` that replaces the default one.
         log_to_file: Names of the files for a trial's output: True, one name, or a pair (stdout, stderr).
         local_dir: The old name of `storage_path`.
-        keep_descendants: Whether processes that a trial has started survive its end.
 
     Raises:
         ValueError: If a field has an invalid value.
@@ -249,7 +248,6 @@ class RunConfig(Config):
     """Whether `verbose >= 1` shows the progress. If not, failures of trials go to the log as one record, or to standard
     error if you have not configured logging.
     """
-    keep_descendants: bool = False
 
     def _check(self) -> None:
         require(self.name is None or isinstance(self.name, str), "name: None or text", self.name)
@@ -263,7 +261,6 @@ class RunConfig(Config):
         self._put("checkpoint_config", as_config("checkpoint_config", self.checkpoint_config, CheckpointConfig))
         require_flag("show_output", self.show_output)
         require_flag("progress", self.progress)
-        require_flag("keep_descendants", self.keep_descendants)
         if self.callbacks is not None:
             good = isinstance(self.callbacks, Iterable)
             require(good, "callbacks: None or a list of Callback objects", self.callbacks)

@@ -4,13 +4,10 @@ import copy
 import dataclasses
 import datetime
 import pickle
-import subprocess
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
-from kit import fit
 
 from minitune import (
     CheckpointConfig,
@@ -196,15 +193,3 @@ def test_a_refused_resume_changes_nothing_on_disk(tmp_path, monkeypatch):
         Tuner.restore(str(tmp_path / "run"), with_resources(trainable, {"gpu": 1})).fit()
 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"} == before
-
-
-def test_processes_of_a_trial_may_outlive_it_if_the_run_says_so(monkeypatch):
-    def starts(config):
-        return {"child": subprocess.Popen(["sleep", "600"], start_new_session=True).pid}
-
-    monkeypatch.delenv("MINITUNE_EXECUTOR")
-    ended, kept = (fit(starts, executor="local", keep_descendants=keeps)[0].metrics["child"] for keeps in (False, True))
-    assert not psutil.pid_exists(ended)
-    child = psutil.Process(kept)
-    child.kill()
-    child.wait(timeout=10)

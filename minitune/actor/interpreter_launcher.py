@@ -65,15 +65,9 @@ class InterpreterLauncher(Launcher):
 
     hello_s = INTERPRETER_HELLO_S
 
-    def __init__(
-        self,
-        loop: Loop,
-        run_id: str,
-        keep_descendants: bool,
-    ):
+    def __init__(self, loop: Loop, run_id: str):
         self._loop = loop
         self._run_id = run_id
-        self._keep_descendants = keep_descendants
         self._workers: dict[int, _Interpreter] = {}
         self._tokens = itertools.count(1)
         self._survivors: list[_Interpreter] = []
@@ -176,15 +170,11 @@ class InterpreterLauncher(Launcher):
         if worker.token not in self._workers:
             return
         worker.ended_s = time.time()
-        if not self._keep_descendants:
-            # Until the worker is reaped, its number, and so its session, belongs to it.
-            with contextlib.suppress(OSError):  # without a free descriptor, only processes with its marker are found
-                worker.hunt.strike(pid for pid in processes.all_pids() if processes.session(pid) == worker.popen.pid)
+        # Until the worker is reaped, its number, and so its session, belongs to it.
+        with contextlib.suppress(OSError):  # without a free descriptor, only processes with its marker are found
+            worker.hunt.strike(pid for pid in processes.all_pids() if processes.session(pid) == worker.popen.pid)
         self._reap(worker, os.WNOHANG)  # while a debugger traces it, it is dead and cannot be reaped
-        if self._keep_descendants and worker.exit_code == 0 and not worker.is_sweeping:
-            self._finish(worker, survivors=False)
-        else:
-            self._sweep(worker)
+        self._sweep(worker)
 
     def _reap(self, worker: _Interpreter, options: int) -> None:
         popen = worker.popen

@@ -4,7 +4,7 @@ A packet is a tuple of a kind and its fields, packed by `marshal`: both ends run
 packets apart (`SOCK_SEQPACKET`)::
 
     driver -> zygote                              zygote -> driver
-    setup  keep_descendants, modules, script
+    setup  modules, script
     preload  a pickled function                   importing  name of a package, while that takes long
                                                   preloaded  error, why it must not be used
     fork  token  (+ ends of channels)             refused  token, reason

@@ -213,18 +213,17 @@ def make_launcher(
     method: str,
     loop: Loop,
     run_id: str,
-    keep_descendants: bool,
     needed: Sequence[str] = (),
     ahead: ZygoteProcess | None = None,
 ) -> Launcher:
-    """Return the launcher of a start method. It closes `ahead`, the first zygote. `keep_descendants` lets those of a
-    worker stay after its normal end. A zygote imports the modules `needed` once.
+    """Return the launcher of a start method. It closes `ahead`, the first zygote. A zygote imports the modules `needed`
+    once.
     """
     logging.getLogger("minitune").debug("workers are started by the %s method", method)
     if method == "zygote":
         from minitune.actor.zygote_launcher import ZygoteLauncher
 
-        return ZygoteLauncher(loop, run_id, keep_descendants, needed, ahead)
+        return ZygoteLauncher(loop, run_id, needed, ahead)
     from minitune.actor.interpreter_launcher import InterpreterLauncher
 
-    return InterpreterLauncher(loop, run_id, keep_descendants)
+    return InterpreterLauncher(loop, run_id)

@@ -90,7 +90,6 @@ class Zygote:
     def __init__(self, end: Socket, driver_pid: int):
         self._end = end
         self._pid = os.getpid()
-        self._keep_descendants = False
         self._run_id = os.environ[process_tree.RUN_VARIABLE]
         self._workers: dict[int, _Child] = {}
         self._by_pid: dict[int, _Child] = {}
@@ -169,9 +168,8 @@ class Zygote:
             self._set_up(*fields)
         return None
 
-    def _set_up(self, keep_descendants: bool, needed: Sequence[str], script: tuple[Any, ...]) -> None:
+    def _set_up(self, needed: Sequence[str], script: tuple[Any, ...]) -> None:
         """Take over the driver's path, which may be the only one with cloudpickle, and import what all workers need."""
-        self._keep_descendants = keep_descendants
         take_script(script)
         gc.disable()
         for module in ("cloudpickle", *needed):
@@ -252,11 +250,7 @@ class Zygote:
             child.exit_code = os.waitstatus_to_exitcode(status)
             child.peak_bytes = usage.ru_maxrss * 1024
             child.ended_s = time.time()
-            if child.token in self._sweeping:
-                continue  # `serve` runs the next pass
-            if self._keep_descendants and child.exit_code == 0:
-                self._forget(child, survivors=False)
-            else:
+            if child.token not in self._sweeping:  # otherwise `serve` runs the next pass
                 self._begin_sweep(child)
 
     def _sweep(self, child: _Child) -> None:
@@ -297,15 +291,12 @@ class Zygote:
         self._outbox.send(("ended", child.token, *facts))
 
     def _end_all(self) -> NoReturn:
-        """Kill everything that was started here, except for descendants to keep, and exit."""
+        """Kill everything that was started here, and exit."""
         until = time.monotonic() + CLOSE_S
         hunt = process_tree.Hunt()
         while time.monotonic() < until:
             self._reap()
             pids = processes.children(self._pid, has_one_thread=True)
-            if self._keep_descendants:
-                alive = list(self._by_pid.values())
-                pids = [pid for child in alive for pid in (child.pid, *self._orphans(child))]
             if not pids:
                 break
             hunt.strike(pids)

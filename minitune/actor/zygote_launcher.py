@@ -66,13 +66,11 @@ class ZygoteLauncher(Launcher):
         self,
         loop: Loop,
         run_id: str,
-        keep_descendants: bool,
         needed: Sequence[str] = (),
         ahead: ZygoteProcess | None = None,
     ):
         self._loop = loop
         self._run_id = run_id
-        self._keep_descendants = keep_descendants
         self._needed = needed
         self._ahead = ahead
         self._zygotes: set[ZygoteProcess] = set()
@@ -144,7 +142,7 @@ class ZygoteLauncher(Launcher):
 
     def start_zygote(self) -> ZygoteProcess:
         """Start a zygote, or take the one that was started ahead."""
-        zygote = self._ahead or ZygoteProcess(self._run_id, self._keep_descendants, self._needed)
+        zygote = self._ahead or ZygoteProcess(self._run_id, self._needed)
         self._ahead = None
         self._zygotes.add(zygote)
         self._loop.watch(zygote.end.fileno(), partial(self._on_socket, zygote))

@@ -31,7 +31,7 @@ class ZygoteProcess:
         OSError: If the process cannot be started.
     """
 
-    def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
+    def __init__(self, run_id: str, needed: Sequence[str] = ()):
         self.run_id = run_id
         self.end, theirs = socket_pair(socket.SOCK_SEQPACKET)
         self.outbox = Outbox(self.end)
@@ -51,7 +51,7 @@ class ZygoteProcess:
             raise
         self._origin = Origin()
         self.end.setblocking(False)
-        self.outbox.send(("setup", keep_descendants, tuple(needed), script_here()))
+        self.outbox.send(("setup", tuple(needed), script_here()))
 
     def drop(self) -> None:
         """Kill it, unless it is closed: no worker was requested."""

@@ -257,7 +257,6 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
             directory=directory,
             output_names=plan.experiment.output_names,
             changes_directory=changes_directory,
-            keep_descendants=plan.run_config.keep_descendants,
             needed=NEEDED_BY_TRIALS,
             preload=bool(tune.preload),
             ahead=plan.zygote,

@@ -198,7 +198,7 @@ class Plan:
                 from minitune.actor.zygote_process import ZygoteProcess
 
                 with suppress(OSError):  # the start of the first worker reports the error
-                    self.zygote = ZygoteProcess(new_run_id(), self.run_config.keep_descendants, NEEDED_BY_TRIALS)
+                    self.zygote = ZygoteProcess(new_run_id(), NEEDED_BY_TRIALS)
         try:
             yield
         finally:

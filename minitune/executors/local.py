@@ -107,7 +107,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     Args:
         directory: Returns an existing directory for stored values, at the first one; they are removed at the end.
-        keep_descendants: Leave processes of an actor that ends by itself alone.
         needed: Modules that all workers need, imported once by a zygote.
         preload: Whether a zygote loads shared values once for all workers.
         ahead: The first zygote, if it was started already.
@@ -124,7 +123,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         directory: Callable[[], str],
         output_names: tuple[str, str] = ("stdout", "stderr"),
         changes_directory: bool = True,
-        keep_descendants: bool = False,
         needed: Sequence[str] = (),
         preload: bool = True,
         ahead: ZygoteProcess | None = None,
@@ -139,7 +137,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self.run_id = ahead.run_id
         method = start_method()  # it may refuse a setting, so it comes before the loop is open
         loop = Loop()
-        self._launcher = make_launcher(method, loop, self.run_id, keep_descendants, needed, ahead)
+        self._launcher = make_launcher(method, loop, self.run_id, needed, ahead)
         self._processes: set[WorkerProcess] = set()  # those that have not ended; none refers to this object
         super().__init__(ledger_of(machine), loop, functools.partial(_end_all, self._processes, self._launcher.close))
         self._memory_kills = MemoryKills()

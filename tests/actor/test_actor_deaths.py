@@ -205,27 +205,6 @@ def _start_with_an_environment():
     return subprocess.Popen(["sleep", str(FOREVER_S)], env={"LANG": "C"}).pid
 
 
-def test_descendants_may_outlive_a_normal_end_but_not_a_crash(start_method, tmp_path):
-    with Group(keep_descendants=True) as group:
-        driver = Driver(group)
-        families = []
-        for name in ("stopped", "crashed"):
-            pid = driver.start(name, partial(Family, str(tmp_path / name)))
-            families.append(read_pids(tmp_path / name, driver.call(name, "start_all")))
-        os.kill(pid, signal.SIGKILL)
-        kept, lost = families
-        assert driver.ended("crashed").cause == "SIGKILL (9)"
-        assert all(is_gone(member) for member in lost)
-        assert driver.stop("stopped").cause == "stopped"
-        assert not any(is_gone(member) for member in kept)
-    try:
-        assert not any(is_gone(member) for member in kept)
-    finally:
-        for member in kept:
-            os.kill(member, signal.SIGKILL)
-    wait_until(lambda: all(is_gone(member) for member in kept), "the family is gone")
-
-
 @however_it_started
 @pytest.mark.usefixtures("time_to_clean_up")
 def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver, tmp_path):
