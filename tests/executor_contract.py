@@ -685,13 +685,12 @@ class TrialExecutorContract:
                 with _raises(TuneError, match="3"):
                     watch.executor.can_start(Resources([{"CPU": 3}]))
                 with _raises(TuneError, match="tokens"):
-                    watch.executor.can_start(Resources([{"tokens": 1}]), waiter="a")
+                    watch.executor.can_start(Resources([{"tokens": 1}]), may_wait=True)
             watch.start("a#1")
 
             assert not watch.executor.can_start(Resources([{"CPU": 2}]))
             if not watch.executor.has_queue:
-                assert not watch.executor.can_start(Resources([{"CPU": 2}]), waiter="b")
-            watch.executor.forget("b")
+                assert not watch.executor.can_start(Resources([{"CPU": 2}]), may_wait=True)
             assert watch.executor.can_start(ONE_CPU)
             assert watch.executor.can_start(NOTHING)
 
