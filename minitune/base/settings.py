@@ -60,8 +60,6 @@ SETTINGS: Mapping[str, Setting] = {
     "NUM_GPUS": Setting(),
     # 1: fit raises if a trial has failed
     "RAISE": Setting("0"),
-    # other resources of this machine, as JSON
-    "RESOURCES": Setting(),
     # how workers start, zygote or interpreter: by default zygote, where the system can
     "START_METHOD": Setting(),
     # the directory that holds runs

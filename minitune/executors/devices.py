@@ -45,8 +45,8 @@ def machine_resources(
 ) -> Machine:
     """Determine the resources that trials may use.
 
-    Each number comes from the argument, else from `MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS` or `MINITUNE_RESOURCES` (a
-    JSON object), else from detection. May block for 10 s in `nvidia-smi`, if there is a device file of a GPU.
+    A number comes from the argument, else from `MINITUNE_NUM_CPUS` or `MINITUNE_NUM_GPUS`, else from detection. May
+    block for 10 s in `nvidia-smi`, if there is a device file of a GPU.
 
     Args:
         num_cpus: The number of CPUs.
@@ -56,9 +56,7 @@ def machine_resources(
     Raises:
         ValueError: If a number is invalid, or `CUDA_VISIBLE_DEVICES` names fewer devices than requested.
     """
-    custom = _read_resources_variable()
-    if resources is not None:
-        custom.update(_check_custom(resources, "resources"))
+    custom = _check_custom(resources if resources is not None else {})
     cpus = _given(num_cpus, "num_cpus")
     gpus = _given(num_gpus, "num_gpus")
     totals: dict[str, float] = {CPU: usable_cpus() if cpus is None else cpus}
@@ -96,33 +94,20 @@ def _check_number(value: Any, name: str) -> float:
     return value
 
 
-def _read_resources_variable() -> dict[str, float]:
-    text = setting("RESOURCES")
-    if not text:
-        return {}
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ValueError(
-            f'MINITUNE_RESOURCES must be a JSON object such as {{"tokens": 2}}, but got {text!r}: {error}'
-        ) from None
-    return _check_custom(value, "MINITUNE_RESOURCES")
-
-
-def _check_custom(value: Any, name: str) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f'{name} must map names to amounts, as in {{"tokens": 2}}, but got {value!r}')
+def _check_custom(resources: Any) -> dict[str, float]:
+    if not isinstance(resources, Mapping):
+        raise ValueError(f'resources must map names to amounts, as in {{"tokens": 2}}, but got {resources!r}')
     checked = {}
-    for key, amount in value.items():
+    for key, amount in resources.items():
         if not isinstance(key, str):
-            raise ValueError(f"{name} must map names to amounts, but got the name {key!r}")
+            raise ValueError(f"resources must map names to amounts, but got the name {key!r}")
         if key.lower() in ("cpu", "gpu"):
             raise ValueError(
-                f"{name} must not hold {key!r}: use num_{key.lower()}s or MINITUNE_NUM_{key.upper()}S instead"
+                f"resources must not hold {key!r}: use num_{key.lower()}s or MINITUNE_NUM_{key.upper()}S instead"
             )
         if key.lower() == MEMORY:
             key = MEMORY
-        checked[key] = _check_number(amount, f"{name}[{key!r}]")
+        checked[key] = _check_number(amount, f"resources[{key!r}]")
     return checked
 
 

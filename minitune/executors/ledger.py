@@ -222,7 +222,7 @@ class Ledger:
         return (
             f"the request {bundles} can never be met ({'; '.join(lacks) or 'its bundles do not fit on the GPUs'}); the "
             f"totals are {{{shown}}}. Ask for less, or set the totals with init(num_cpus=..., num_gpus=..., "
-            "resources={...}) or MINITUNE_NUM_CPUS, MINITUNE_NUM_GPUS, MINITUNE_RESOURCES"
+            "resources={...}) or MINITUNE_NUM_CPUS, MINITUNE_NUM_GPUS"
         )
 
     def _place(self, demand: _Demand) -> Placement | None:

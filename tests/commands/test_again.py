@@ -80,11 +80,9 @@ def test_a_trial_is_not_run_again_without_its_gpus(minitune, tmp_path, monkeypat
 
 def test_a_trial_of_a_larger_machine_is_run_again_here(minitune, tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4096")
-    monkeypatch.setenv("MINITUNE_RESOURCES", '{"spot": 2}')
-    trainable = with_resources(lambda config: {"x": 1}, {"cpu": 4096, "spot": 2})
+    trainable = with_resources(lambda config: {"x": 1}, {"cpu": 4096})
     fit(trainable, name="large", storage_path=tmp_path)
     monkeypatch.delenv("MINITUNE_NUM_CPUS")
-    monkeypatch.delenv("MINITUNE_RESOURCES")
 
     status, out, _ = minitune("rerun", tmp_path / "large", "0")
 

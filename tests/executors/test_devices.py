@@ -45,7 +45,7 @@ def make_host(tmp_path, monkeypatch):
         for name in device_files.split():
             (dev / name).touch()
         own_file.write_text(own)
-        for name in ("CUDA_VISIBLE_DEVICES", "MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES"):
+        for name in ("CUDA_VISIBLE_DEVICES", "MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS"):
             monkeypatch.delenv(name, raising=False)
         for name, text in {"PATH": str(tmp_path / "bin"), **(environ or {})}.items():
             monkeypatch.setenv(name, text)
@@ -227,14 +227,14 @@ def test_totals_are_detected_from_quota_and_limit(make_host):
 
 
 def test_arguments_win_over_the_environment_and_that_over_detection(make_host):
-    environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "Memory": 100}'}
+    environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2"}
     make_host(environ)
-    machine = machine_resources()
+    machine = machine_resources(resources={"tokens": 3, "Memory": 100})
     assert machine.totals == {"CPU": 6, "GPU": 2, "tokens": 3, "memory": 100}
     assert machine.gpu_ids == ("0", "1")
     make_host(environ)
-    machine = machine_resources(3, 0, {"tokens": 1, "licences": 2})
-    assert machine.totals == {"CPU": 3, "tokens": 1, "licences": 2, "memory": 100}
+    machine = machine_resources(3, 0, {"licences": 2, "memory": 100})
+    assert machine.totals == {"CPU": 3, "licences": 2, "memory": 100}
     assert machine.gpu_ids == ()
 
 
@@ -261,10 +261,6 @@ def test_more_gpus_than_were_found_are_believed_with_a_warning(make_host, nvidia
         ({"MINITUNE_NUM_CPUS": "NaN"}, ["MINITUNE_NUM_CPUS", "nan"]),
         ({"MINITUNE_NUM_GPUS": "0.5"}, ["MINITUNE_NUM_GPUS", "whole", "0.5"]),
         ({"MINITUNE_NUM_GPUS": "true"}, ["MINITUNE_NUM_GPUS", "True"]),
-        ({"MINITUNE_RESOURCES": "{tokens: 2}"}, ["MINITUNE_RESOURCES", "JSON", "{tokens: 2}"]),
-        ({"MINITUNE_RESOURCES": "[1]"}, ["MINITUNE_RESOURCES", "[1]"]),
-        ({"MINITUNE_RESOURCES": '{"tokens": "2"}'}, ["MINITUNE_RESOURCES['tokens']", "'2'"]),
-        ({"MINITUNE_RESOURCES": '{"GPU": 2}'}, ["'GPU'", "MINITUNE_NUM_GPUS"]),
         ({"MINITUNE_NUM_GPUS": "3", "CUDA_VISIBLE_DEVICES": "2,3"}, ["num_gpus=3", "'2,3'"]),
         ({"MINITUNE_NUM_GPUS": "1", "CUDA_VISIBLE_DEVICES": ""}, ["num_gpus=1", "CUDA_VISIBLE_DEVICES=''"]),
     ],
@@ -278,6 +274,6 @@ def test_bad_text_is_refused(make_host, environ, words):
 
 
 def test_empty_variables_count_as_unset(make_host):
-    names = ("MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES")
+    names = ("MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS")
     make_host(dict.fromkeys(names, " "))
     assert set(machine_resources().totals) == {"CPU", "memory"}

@@ -15,7 +15,7 @@ MEET = SCRIPTS / "trials_that_meet.py"
     ("size", "asked", "environment"),
     [
         (8, {"cpu": 4}, {"MINITUNE_NUM_CPUS": "32"}),
-        (2, {"cpu": 1, "tokens": 1}, {"MINITUNE_NUM_CPUS": "8", "MINITUNE_RESOURCES": '{"tokens": 2.5}'}),
+        (2, {"cpu": 1, "tokens": 1}, {"MINITUNE_NUM_CPUS": "8"}),
     ],
     ids=["cpus", "custom"],
 )

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from minitune import RunConfig, Tuner, grid_search, with_resources
+from minitune import RunConfig, Tuner, grid_search, init, with_resources
 
 size, inside, came = int(sys.argv[1]), os.path.abspath("inside"), os.path.abspath("came")
 os.mkdir(inside), os.mkdir(came)
@@ -24,6 +24,7 @@ def trainable(config):
     return {"most": most}
 
 
+init(resources={"tokens": 2.5})
 request = json.loads(sys.argv[2])
 space = {"x": grid_search(list(range(2 * size)))}
 results = Tuner(with_resources(trainable, request), param_space=space, run_config=RunConfig(verbose=0)).fit()
