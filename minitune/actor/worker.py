@@ -168,8 +168,6 @@ class Worker:
     def run(self) -> NoReturn:
         """Do what the driver says. Never returns."""
         self._arm_termination()
-        if sys.version_info >= (3, 12):
-            _ignore_warnings_about_our_thread()
         _raise_oom_score()
         self._send(encode(Hello(0, self._process.pid)))
         boot = self._next()
@@ -440,26 +438,6 @@ class Worker:
 
 def _do_nothing() -> None:
     """For an object that need not be told about stops."""
-
-
-class _ForkWarning:
-    """What `warnings` compares a message with, like a compiled regular expression."""
-
-    def match(self, message: str) -> bool:
-        """Whether this is the warning about a fork, and there are only our two threads."""
-        return "multi-threaded, use of fork" in message and len(processes.threads(os.getpid())) == 2
-
-
-def _ignore_warnings_about_our_thread() -> None:
-    """Ignore Python's warning about forks with threads if there are only our two.
-
-    The fork is safe: the control thread holds no lock while it waits.
-    """
-    if sys.platform == "linux":
-        import warnings
-
-        # `warnings.filterwarnings` does the same with a pattern only. mypy: a list, though typeshed promises less
-        warnings.filters.insert(0, ("ignore", _ForkWarning(), DeprecationWarning, None, 0))  # type: ignore[attr-defined]
 
 
 def _raise_oom_score() -> None:

@@ -2,9 +2,7 @@
 
 import os
 import signal
-import sys
 import threading
-import warnings
 from functools import partial
 from selectors import DefaultSelector
 
@@ -86,34 +84,6 @@ def test_large_messages_cross_in_both_directions_at_the_same_time(driver):
         driver.group.call("b", "echo", data)
         assert driver.next("a").value == data
         assert driver.next("b").value == data
-
-
-@pytest.mark.skipif(
-    sys.version_info < (3, 12) or sys.platform != "linux", reason="no other Python warns about a thread like ours"
-)
-@pytest.mark.parametrize("has_thread", [False, True])
-@however_it_started
-def test_a_fork_warns_of_the_threads_of_user_code_only(driver, has_thread):
-    driver.start("a")
-    assert driver.call("a", "call", partial(_count_warnings_of_a_fork, has_thread)) == has_thread
-
-
-def _count_warnings_of_a_fork(has_thread):
-    go = threading.Event()
-    thread = threading.Thread(target=go.wait)
-    if has_thread:
-        thread.start()
-    try:
-        with warnings.catch_warnings(record=True) as seen:
-            # behind the filter of the worker, which stands first
-            warnings.filters.insert(1, ("always", None, DeprecationWarning, None, 0))
-            child = os.fork()
-            if child == 0:
-                os._exit(0)
-            os.waitpid(child, 0)
-    finally:
-        go.set()
-    return len(seen)
 
 
 @however_it_started
