@@ -147,10 +147,10 @@ class Worker:
         at_stop: Is called on the control thread when the present actor must end.
     """
 
-    def __init__(self, work: WorkerEnd, control: WorkerEnd, marker: str, reaper_pid: int = 0):
+    def __init__(self, work: WorkerEnd, control: WorkerEnd, marker: str):
         self._work = work
         self._control = control
-        self._process = _Process(marker, reaper_pid)
+        self._process = _Process(marker)
         self._object: Any = None
         self._attempt = 0  # the number of the Boot or Move that has begun the present actor
         self.at_stop: Callable[[], object] = _do_nothing
@@ -467,35 +467,16 @@ class _Process:
         surroundings: Its state before any user code ran, or None if it has only one actor.
     """
 
-    def __init__(self, marker: str, reaper_pid: int):
+    def __init__(self, marker: str):
         self.pid = os.getpid()
         self.origin = Origin()
         self.control_thread = 0
         self.surroundings: Surroundings | None = None
         self.marker = marker
-        self._reaper_pid = reaper_pid
-        self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
 
     def has_leftovers(self) -> bool:
-        """Whether a thread or a process that user code has started still lives."""
+        """Whether a thread or a child that user code has started still lives. Orphans end with this process."""
         own = (threading.main_thread().ident, self.control_thread)
         if any(thread.ident not in own for thread in threading.enumerate()):
             return True
-        if processes.has_living_child():
-            return True
-        return self._reaper_pid > 0 and self._has_orphans()
-
-    def _has_orphans(self) -> bool:
-        """Whether there is one among the children of the zygote: it is their parent now, beside the other workers."""
-        marker = self.marker.encode()
-        strangers = self._strangers
-        self._strangers = {}
-        for pid in processes.children(self._reaper_pid, has_one_thread=True):
-            if pid != self.pid:
-                inode = processes.inode(pid)
-                if strangers.get(pid) != inode:
-                    shown = processes.environment(pid)  # empty while it starts another program; it may be ours then
-                    if (not shown or marker in shown) and processes.life(pid):
-                        return True
-                self._strangers[pid] = inode
-        return False
+        return processes.has_living_child()

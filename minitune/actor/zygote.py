@@ -214,7 +214,7 @@ class Zygote:
         _show_marker(self._marker_address, marker)
         atexit._clear()  # what an import has registered is for the zygote, such as the removal of its directory
         _reseed()
-        return worker.Worker(work, control, marker, reaper_pid=self._pid)
+        return worker.Worker(work, control, marker)
 
     def _signal(self, token: int, number: int, whole_group: bool) -> None:
         """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""

@@ -109,14 +109,6 @@ def environment(pid: int) -> bytes:
         return b""
 
 
-def inode(pid: int) -> int:
-    """Return the inode of a process in `/proc`; 0 if it has ended. A later process with this pid has another inode."""
-    try:
-        return os.stat(f"/proc/{pid}").st_ino
-    except OSError:
-        return 0
-
-
 def session(pid: int) -> int:
     """Return the session of a process; 0 if there is none."""
     try:

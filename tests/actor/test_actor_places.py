@@ -111,7 +111,7 @@ def _make_dirty():
 
 
 @however_it_started
-@pytest.mark.parametrize("left", ["family", "thread", "daemon process"])
+@pytest.mark.parametrize("left", ["family", "thread"])
 def test_a_worker_with_something_left_is_not_kept(driver, tmp_path, left):
     pids = []
     if left == "family":
@@ -119,7 +119,7 @@ def test_a_worker_with_something_left_is_not_kept(driver, tmp_path, left):
         pids = read_pids(tmp_path / "pids", driver.call("a", "start_all"))
     else:
         driver.start("a")
-        driver.call("a", "call", _leave_thread if left == "thread" else _leave_daemon)
+        driver.call("a", "call", _leave_thread)
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.ended("a").cause == "stopped"
     assert all(map(is_gone, pids))
@@ -127,10 +127,6 @@ def test_a_worker_with_something_left_is_not_kept(driver, tmp_path, left):
 
 def _leave_thread():
     threading.Thread(target=time.sleep, args=(FOREVER_S,), daemon=True).start()
-
-
-def _leave_daemon():
-    subprocess.run(["sh", "-c", f"setsid sleep {FOREVER_S} &"], check=True)
 
 
 @however_it_started

@@ -72,13 +72,13 @@ def leaves_something(config):
     report({"pid": os.getpid()})
     if config["left"] == "thread":
         threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
-    elif config["left"] == "daemon":
-        subprocess.run(["sh", "-c", "setsid sleep 3600 &"], check=True)
+    elif config["left"] == "child":
+        subprocess.Popen(["sleep", "3600"])
 
 
 def test_leftovers_of_a_function_end_before_the_next_trial():
     """A function that has returned is not asked to end; all the same its worker is looked at."""
-    space = {"left": grid_search(["nothing", "thread", "daemon", "nothing"])}
+    space = {"left": grid_search(["nothing", "thread", "child", "nothing"])}
     pids = [result.metrics["pid"] for result in fit(leaves_something, space, executor="local", reuse_actors=True)]
     assert pids[0] == pids[1]
     assert len(set(pids)) == 3

@@ -41,7 +41,6 @@ def test_a_process_shows_what_it_is(sleeper):
     assert pid in children(os.getpid())
     assert pid in processes.all_pids()
     assert processes.has_living_child()
-    assert processes.inode(pid) == os.stat(f"/proc/{pid}").st_ino
 
 
 def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper):
@@ -56,5 +55,5 @@ def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper):
 
 def test_of_a_process_that_does_not_exist_nothing_is_known():
     assert (processes.life(MISSING), processes.environment(MISSING), processes.threads(MISSING)) == ("", b"", [])
-    assert (processes.session(MISSING), processes.inode(MISSING), processes.stat(MISSING)) == (0, 0, None)
+    assert (processes.session(MISSING), processes.stat(MISSING)) == (0, None)
     assert processes.is_ending(MISSING)
