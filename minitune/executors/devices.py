@@ -209,7 +209,7 @@ def detect_gpus() -> tuple[str, ...]:
         logger.debug("nvidia-smi is not on PATH, so minitune counts no GPU")
         return ()
     try:
-        return _parse_listing(_list_gpus(command))
+        return _list_gpus(command)
     except (OSError, subprocess.SubprocessError) as error:
         logger.debug("nvidia-smi -L failed, so minitune counts no GPU: %s", error)
         return ()
@@ -232,23 +232,9 @@ def _first_gpus(count: float) -> tuple[str, ...]:
     return found[: int(count)]
 
 
-def _parse_listing(text: str) -> tuple[str, ...]:
-    """The ids in the output of `nvidia-smi -L`: indices, or the UUIDs of slices (MIG).
-
-    A process can use only one slice, by its UUID.
-    """
-    cards: list[tuple[str, list[str]]] = []
-    for line in text.splitlines():
-        if card := re.match(r"GPU (\d+):", line):
-            cards.append((card[1], []))
-        elif cards and (part := re.match(r"\s+MIG .*\(UUID: (MIG-[^)\s]+)\)", line)):
-            cards[-1][1].append(part[1])
-    return tuple(gpu_id for index, slices in cards for gpu_id in (slices or [index]))
-
-
 @functools.lru_cache(maxsize=4)  # a failure raises an error, so it is not cached
-def _list_gpus(command: str) -> str:
-    """Return what `nvidia-smi -L` says. May block for 10 s.
+def _list_gpus(command: str) -> tuple[str, ...]:
+    """The indices in the output of `nvidia-smi -L`. May block for 10 s.
 
     Raises:
         OSError: If it cannot be started.
@@ -262,4 +248,4 @@ def _list_gpus(command: str) -> str:
         timeout=_NVIDIA_SMI_BOUND_S,
         check=True,
     )
-    return done.stdout.decode("utf-8", "replace")
+    return tuple(re.findall(r"^GPU (\d+):", done.stdout.decode("utf-8", "replace"), re.MULTILINE))
