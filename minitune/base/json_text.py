@@ -9,6 +9,7 @@ from __future__ import annotations
 import _json
 import json
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -21,12 +22,14 @@ MAX_TEXT = 200
 """The maximum number of characters of the text that replaces an object."""
 MAX_ITEMS = 10_000
 """A larger array becomes text, because each report writes a line."""
+_LONGEST_TEXT = 1_000_000
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
 JSON_TYPES = frozenset(_SCALARS)
 """The exact types of JSON values, of which some, such as NaN, are none."""
 _TEXT = frozenset((str,))
 _CONTAINERS = frozenset((dict, list))
+_TREES = frozenset((dict, list, tuple))
 
 
 # -- without the set-up of each call -----------------------------------------------------------------------------------
@@ -127,6 +130,24 @@ def keeps_types(tree: dict[Any, Any]) -> bool:
 def clean(value: Any) -> Any:
     """A copy of `value` that any JSON encoder accepts: dicts with text keys, lists, text, numbers, None."""
     return _clean(value, 0, set())
+
+
+def shortened(tree: Any, depth: int = 0) -> Any:
+    """A tree with short texts in place of long texts and long lists; the tree itself if it has none."""
+    kind = type(tree)
+    if kind is str:
+        return short_text(tree) if len(tree) > _LONGEST_TEXT else tree
+    if kind not in _TREES or depth > MAX_DEPTH:
+        return tree
+    if len(tree) > _PLAIN_ITEMS:
+        return short_text(tree)
+    members = tree.values() if kind is dict else tree
+    if JSON_TYPES.issuperset(map(type, members)) and str not in map(type, members):
+        return tree
+    short = [shortened(member, depth + 1) for member in members]
+    if all(map(operator.is_, short, members)):
+        return tree
+    return dict(zip(tree, short, strict=True)) if kind is dict else kind(short)
 
 
 def short_text(value: Any) -> str:

@@ -9,7 +9,7 @@ from minitune.base import json_text
 from minitune.base.files import AppendFiles, atomic_write
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
-from minitune.result import EXPR_PARAM_FILE, EXPR_RESULT_FILE
+from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_RESULT_FILE
 
 
 class JsonLoggerCallback(LoggerCallback):
@@ -37,6 +37,8 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. Errors are as in `log_trial_start`."""
+        if CONFIG in result:  # large values stay out of each line
+            result = {**result, CONFIG: json_text.shortened(dict(result[CONFIG]))}
         data = f"{json_text.dumps(result)}\n".encode("ascii")
         try:
             if not self._files.append(trial.trial_id, data):
@@ -54,6 +56,6 @@ class JsonLoggerCallback(LoggerCallback):
         self._files.close_all()
 
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
-        """Write the configuration to `params.json`."""
-        text = json_text.dumps_pretty(config)
+        """Write the configuration to `params.json`, with short texts in place of large values."""
+        text = json_text.dumps_pretty(json_text.shortened(config))
         atomic_write(f"{trial.local_path}{os.sep}{EXPR_PARAM_FILE}", text.encode("ascii"))

@@ -178,6 +178,22 @@ def test_params_are_written_at_each_start(trial):
     assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 1}
 
 
+def test_large_values_of_a_configuration_are_short_texts_in_the_files(trial):
+    numbers = list(range(100_000))
+    trial.config = {"lr": 1, "data": "x" * 2_000_000, "inner": {"tuple": (numbers, 2)}}
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"loss": math.nan, "config": trial.config})
+    params = json.loads(Path(trial.local_path, "params.json").read_text())
+    assert params["data"].startswith("xxx")
+    assert params["inner"]["tuple"][0].startswith("[0, 1, 2")
+    assert len(str(params)) < 1_000
+    assert lines(trial) == [{"loss": None, "config": params}]
+    logger.update_config(trial, {"lr": 2})
+    assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 2}
+    end(logger, trial)
+
+
 @pytest.mark.parametrize(("kind", "name"), [(JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")])
 def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(kind, name, trial, caplog):
     logger = pickle.loads(pickle.dumps(kind()))
