@@ -14,7 +14,7 @@ from minitune.base.checks import is_whole, require, shown
 from minitune.base.seeds import random_generator
 from minitune.error import ConstraintError
 from minitune.experiment.trial import Trial
-from minitune.search.filters import Filter, Rules, Verdict
+from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
 from minitune.search.search_algorithm import Experiments, SearchAlgorithm, SearchedExperiment, only_experiment
 from minitune.search.searcher import checked_points
 from minitune.space.tree import format_tag
@@ -166,9 +166,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     def _admit_at_point(
         self, table: VariantTable, variant: Variant, one: Filter, refused: Counter[Verdict]
     ) -> Variant | None:
-        tries = _TRIES_AT_GRID_POINT
-        if table.round_size == 1:
-            tries = one.max_tries
+        tries = MAX_TRIES if table.round_size == 1 else _TRIES_AT_GRID_POINT
         drawn: Variant | None = variant
         for attempt in range(tries):
             if drawn is None:

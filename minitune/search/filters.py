@@ -39,12 +39,8 @@ RESAMPLE = "resample"
 ON_DUPLICATE = (ALLOW, RESAMPLE)
 
 MAX_TRIES = 10_000
-"""The search ends after so many refused proposals in a row. It still works if 0.1 % of the space is feasible."""
-
-FIRST_TRIES = 2_000
-"""The same while no proposal was admitted: the constraints are probably wrong. The driver serves no trial while it
-draws, and 10,000 draws of ten parameters take more than a second. If 0.5 % of a space is feasible, it is refused by
-mistake once in 20,000 searches.
+"""The search ends after so many refused proposals in a row. It still works if 0.1 % of the space is feasible. While it
+draws, the driver serves no trial, and so many draws of ten parameters take more than a second.
 """
 
 _ASKS = 20
@@ -103,7 +99,7 @@ class Filter(Saved):
     The size of its state grows with the number of trials.
     """
 
-    _STATE = ("_is_admitted", "_outside", "_violations", "_has_admitted")
+    _STATE = ("_is_admitted", "_outside", "_violations")
 
     def __init__(self, rules: Rules, space: Any, num_samples: int):
         self._constraints = rules.constraints
@@ -117,7 +113,6 @@ class Filter(Saved):
         self._is_admitted: dict[str, bool] = {}  # by key; those that violate a constraint only if all can be counted
         self._violations: Counter[str] = Counter()
         self._outside = 0
-        self._has_admitted = False
         self.end_reason = ""
 
     @property
@@ -129,13 +124,6 @@ class Filter(Saved):
     def is_used_up(self) -> bool:
         """Whether every configuration has been admitted or violates a constraint, and some were admitted."""
         return self.is_exhausted and any(self._is_admitted.values())
-
-    @property
-    def max_tries(self) -> int:
-        """The search ends after so many refused proposals in a row."""
-        if self._has_admitted:
-            return MAX_TRIES
-        return FIRST_TRIES
 
     def judge(self, config: dict[str, Any]) -> Verdict:
         """If the complete configuration is admitted, it counts as tried.
@@ -150,18 +138,15 @@ class Filter(Saved):
                 self._note(config_key(config), config, False)
             return Verdict.VIOLATES
         if not self._refuses_duplicates:
-            self._has_admitted = True
             return Verdict.ADMITTED
         key = config_key(config)
         if key in self._is_admitted:
             return Verdict.DUPLICATE
         self._note(key, config, True)
-        self._has_admitted = True
         return Verdict.ADMITTED
 
     def note(self, config: dict[str, Any]) -> None:
         """A configuration is tried, whatever the rules say."""
-        self._has_admitted = True
         if self._refuses_duplicates:
             self._note(config_key(config), config, True)
 
@@ -299,7 +284,7 @@ class FilteredSearcher(SearcherWrapper):
         if self._filter.is_used_up and self._count >= len(self.searcher.first_points()):
             self._filter.end(refused)
             return self.FINISHED
-        while refused.total() < (self._filter.max_tries if self._can_draw else _ASKS_ALONE):
+        while refused.total() < (MAX_TRIES if self._can_draw else _ASKS_ALONE):
             suggestion: Suggestion = {}
             asks = refused.total() < _ASKS or not self._can_draw
             if asks:

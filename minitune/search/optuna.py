@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
-from minitune.base.checks import is_whole, require, shown
+from minitune.base.checks import require, shown
 from minitune.base.lazy import submodules
 from minitune.base.numbers import known_number
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
@@ -302,15 +302,10 @@ class OptunaSearch(LibrarySearcher):
         if trial is None or len(self._objectives) != 1:
             return
         value = known_number(result.get(self._objectives[0][0]))
-        last = self._steps.get(trial_id, -1)
-        given = result.get(TRAINING_ITERATION)
-        if is_whole(given) and given is not None:
-            step = int(given)
-        else:
-            step = last + 1
-        if value is not None and step > last:
-            self._steps[trial_id] = step
-            trial.report(float(value), step)
+        step = known_number(result.get(TRAINING_ITERATION))
+        if value is not None and step is not None and step > self._steps.get(trial_id, -1):
+            self._steps[trial_id] = int(step)
+            trial.report(float(value), int(step))
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         trial = self._ot_trials.pop(trial_id, None)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from minitune.base.checks import shown
 from minitune.base.randomness import GlobalDraws
 from minitune.base.saved import Saved
 from minitune.experiment.trial import EarlierRun, Repeat, Trial
@@ -177,10 +176,7 @@ def only_experiment(experiments: Experiments, known: SearchedExperiment | None) 
 
     Raises:
         ValueError: If there are several, or none.
-        TypeError: If it is the dict of an experiment.
     """
-    if isinstance(experiments, Mapping):
-        raise TypeError(f"a search algorithm takes an Experiment, but got {shown(experiments)}; make one of it")
     given = list(experiments) if isinstance(experiments, Iterable) else [experiments]
     if known is not None or len(given) != 1:
         raise ValueError(

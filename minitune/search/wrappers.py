@@ -13,6 +13,7 @@ from typing import Any
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.base.numbers import known_number, mean_of
+from minitune.result import DEFAULT_METRIC
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 from minitune.space.tree import copy_tree
 
@@ -54,11 +55,6 @@ class ConcurrencyLimiter(SearcherWrapper):
         # The members of the open batch in order of suggestion, with their outcomes once they have ended.
         self._members: dict[str, _Outcome | None] = {}
         self._is_fed = True  # whether the searcher had a suggestion when it was last asked
-
-    @property
-    def live_trials(self) -> set[str]:
-        """Trials that have not ended, paused ones included."""
-        return self._running | self._paused
 
     def suggest(self, trial_id: str) -> Suggestion:
         # Members of the open batch keep their slots until it closes, even if they have ended.
@@ -217,23 +213,13 @@ class Repeater(SearcherWrapper):
         group = self._group_of.pop(trial_id, None)
         if group is None:
             return
-        if error:
-            found = {}
-        else:
-            found = result or {}
-        values = {}
-        for name in self._names or found:
-            value = known_number(found.get(name))
-            if value is not None:
-                values[name] = float(value)
-        group.outcomes[trial_id] = values
+        numbers = {} if error else {name: known_number((result or {}).get(name)) for name in self._names}
+        group.outcomes[trial_id] = {name: float(number) for name, number in numbers.items() if number is not None}
         group.error_count += error
         if len(group.outcomes) == self.repeat and None not in group.outcomes.values():
-            outcomes = [outcome for outcome in group.outcomes.values() if outcome]
-            names = self._names or list(dict.fromkeys(name for outcome in outcomes for name in outcome))
             mean = {}
-            for name in names:
-                known = [outcome[name] for outcome in outcomes if name in outcome]
+            for name in self._names:
+                known = [outcome[name] for outcome in group.outcomes.values() if outcome and name in outcome]
                 mean[name] = mean_of(known) if known else math.nan
             self.searcher.on_trial_complete(group.primary, result=mean, error=group.error_count == self.repeat)
 
@@ -245,10 +231,6 @@ class Repeater(SearcherWrapper):
 
     @property
     def _names(self) -> list[str]:
-        """The names of the objectives; if none is named, every number counts."""
-        metric = self.metric
-        if metric is None:
-            return []
-        if isinstance(metric, str):
-            return [metric]
-        return metric
+        """The names of the objectives."""
+        metric = self.metric or DEFAULT_METRIC
+        return [metric] if isinstance(metric, str) else metric

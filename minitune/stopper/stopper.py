@@ -465,11 +465,6 @@ class TimeoutStopper(Stopper):
         super().set_state(state)
         self._last_check_s = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A time of this process's clock has no meaning in another process.
-        self._settle()
-        return {**self.__dict__, "_last_check_s": None}
-
     def _settle(self, start: bool = False) -> None:
         if self._last_check_s is None and not start:
             return

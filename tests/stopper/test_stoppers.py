@@ -230,11 +230,9 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume():
         assert not stopper.stop_all()
         resumed = TimeoutStopper(10)
         resumed.set_state(stopper.get_state())
-        copied = pickle.loads(pickle.dumps(stopper))
         now.sleep(1000)
-        for later in (resumed, copied):
-            assert not later.stop_all()
-            assert later.seconds_left() == 6
+        assert not resumed.stop_all()
+        assert resumed.seconds_left() == 6
         now.sleep(1)
         assert resumed.get_state() == {"_used_s": 5}
         stopper.set_state({"_used_s": 7})  # also of one whose time runs
@@ -277,11 +275,7 @@ def test_time_counts_that_has_passed_since_the_driver_last_asked():
         assert not stopper.stop_all()
         clock.current.sleep(4)
         assert stopper.seconds_left() == 6
-        clock.current.sleep(1)
-        copied = pickle.loads(pickle.dumps(stopper))
-        clock.current.sleep(7)
-        assert copied.seconds_left() == 5, "its time begins anew when it is asked"
-        assert not copied.stop_all()
+        clock.current.sleep(8)
         assert stopper.seconds_left() == 0
         assert CombinedStopper(stopper, TimeoutStopper(20)).seconds_left() == 0
         assert stopper.stop_all()
