@@ -25,7 +25,6 @@ from minitune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
     flat_row,
-    flatten,
 )
 
 if TYPE_CHECKING:
@@ -223,11 +222,7 @@ class ExperimentAnalysis:
         metric, mode = self._run.require_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
         best = best_checkpoint(((kept.progress.metrics, kept) for kept in trial.checkpoints), metric, mode)
         if best is None:
-            names = sorted({name for kept in trial.checkpoints for name in flatten(kept.progress.metrics)})
-            known = ""
-            if names:
-                known = f"; its checkpoints have {', '.join(names)}"
-            logger.error("trial %s has no checkpoint with a value of %r%s", trial, metric, known)
+            logger.error("trial %s has no checkpoint with a value of %r", trial, metric)
             return None
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))
 

@@ -6,7 +6,6 @@ answer is an error in one, a warning or None in the other.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ from minitune.experiment.goal import (
     why_no_best,
 )
 from minitune.experiment.trial import Trial
-from minitune.record import journal
-from minitune.record.layout import RunDirectory
 from minitune.result import CONFIG, DEFAULT_METRIC, EXPERIMENT_TAG, TRIAL_ID, flat_row
 from minitune.view.best import best_of
 
@@ -60,15 +57,9 @@ class RunResults:
     @cached_property
     def seed(self) -> int | None:
         """See `ExperimentAnalysis.seed`."""
-        from minitune.record.story import Story
+        from minitune.record.reading import read_beginnings
 
-        file = RunDirectory(self.path).journal
-        if not os.path.isfile(file):
-            return None
-        story = Story(self.path)
-        # The seed is in the first record, so the rest of a long journal is not read.
-        next(story.follow(journal.read(file)), None)
-        return story.setup.seed
+        return read_beginnings(self.path).setup.seed
 
     def find_best(
         self, metric: str | None, mode: str | None, scope: str | None = None, filter_nan_and_inf: bool = True

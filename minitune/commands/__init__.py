@@ -6,7 +6,7 @@
     look         ls
     show         show, best, report
     watch        watch, logs
-    again        resume, rerun; `scripts` runs the user's script
+    again        resume, rerun
     manage       stop, rm
     run          run; `sweep` reads sweep files
     health       doctor

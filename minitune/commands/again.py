@@ -15,6 +15,7 @@ import faulthandler
 import os
 import sys
 import tempfile
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,7 +27,6 @@ from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
 from minitune.commands import Commands, behind_dashes, set_command
-from minitune.commands.scripts import plan_of_script
 from minitune.commands.selecting import (
     EXIT_ENDED_EARLY,
     EXIT_INTERRUPTED,
@@ -40,7 +40,8 @@ from minitune.commands.selecting import (
     run_and_trial,
 )
 from minitune.commands.telling import add_json, print_json
-from minitune.error import format_traceback, user_traceback
+from minitune.driver.plan import Plan, PlanFound, offering_plans
+from minitune.error import TuneError, format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR
@@ -168,6 +169,34 @@ def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence
         return load_trainable(RunDirectory(run.path))
     plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.setup.trainable_name)
     return plan.experiment.trainable
+
+
+def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Plan], bool]) -> Plan:
+    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan, and return it.
+    Earlier plans are run. Blocks. The script stays the `__main__` of this process, where the trainable finds its names.
+
+    Raises:
+        TuneError: If the script ends without the wanted plan, or fails.
+        OSError: If the script cannot be read.
+    """
+    file = os.path.abspath(path)
+    with open(file, "rb") as script:
+        source = script.read()
+    # Functions of the script must find their globals in `__main__`, as when Python runs it.
+    main = types.ModuleType("__main__")
+    main.__file__ = file
+    sys.modules["__main__"] = main
+    sys.argv[:] = [path, *arguments]
+    sys.path[:0] = [os.path.dirname(file)]
+    try:
+        code = compile(source, file, "exec", dont_inherit=True)
+        with offering_plans(is_wanted):
+            exec(code, vars(main))
+    except PlanFound as found:
+        return found.plan
+    except Exception as error:
+        raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
+    raise TuneError(f"{path} has ended without a fit() or run() of this trainable")
 
 
 def _enter(directory: str, env: Mapping[str, str]) -> None:

@@ -207,10 +207,7 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Row]:
         rows = list(filter(_condition_of(options.filter, listing), rows))
     if options.sort:
         name = listing.column(options.sort)
-        # NaN has no order: in the sort, it would leave the rest unsorted.
-        there = [row for row in rows if _is_there(row.get(name))]
-        missing = [row for row in rows if not _is_there(row.get(name))]
-        rows = [*sorted(there, key=lambda row: _rank(row[name])), *missing]
+        rows.sort(key=lambda row: _rank(row.get(name)))
     return rows
 
 
@@ -229,17 +226,12 @@ def _further_names(name: str) -> Sequence[str]:
     return _FURTHER_NAMES.get(name, ())
 
 
-def _is_there(value: Any) -> bool:
-    """Whether a value is neither missing nor NaN."""
-    return value is not None and value == value
-
-
 def _rank(value: Any) -> tuple[int, Any]:
-    """A sort key for any values: numbers come before texts."""
+    """A sort key for any values: numbers come before texts, and what is missing or NaN comes last."""
     number = number_or_flag(value)
-    if number is None:
-        return (1, str(value))
-    return (0, number)
+    if value is None or number != number:
+        return (2, 0)
+    return (1, str(value)) if number is None else (0, number)
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------

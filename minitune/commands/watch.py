@@ -177,8 +177,7 @@ def _show_file(follower: RunFollower, trial: Trial, name: str, *, follows: bool)
 def _why_missing(trial: Trial, path: str) -> str:
     if not os.path.isdir(trial.local_path):
         return f"trial {trial.trial_id} has no directory: it is {trial.state}"
-    names = ", ".join(sorted(entry.name for entry in os.scandir(trial.local_path) if entry.is_file())) or "none"
     return (
         f"there is no {path}: trials that run in the process of the script (inline) print to its console, and "
-        f"log_to_file gives other names; there are {names}"
+        "log_to_file gives other names"
     )

@@ -10,7 +10,6 @@ from itertools import islice
 
 from minitune.base.table import Part, as_html, curve, left_out_line
 from minitune.base.text import counted, one_line
-from minitune.error import ProgramError
 from minitune.experiment import states
 from minitune.experiment.goal import Best, Goal
 from minitune.experiment.lifecycle import ERROR, TERMINATED
@@ -141,11 +140,7 @@ def error_texts(trials: Iterable[Trial], has_traceback: bool) -> list[str]:
         if len(alike) > 1:
             head += f" and {counted(len(alike) - 1, 'more trial')} with the same error"
         if alike is ordered[0] and os.path.isdir(first.experiment_path):  # else nothing can be run again
-            command = rerun_command(first)
-            cause = None if first.error is None else first.error.__cause__
-            if not isinstance(cause, ProgramError):  # a debugger cannot stop in the program's code
-                command += " --pdb"
-            head += f" (`{command}` runs it again)"
+            head += f" (`{rerun_command(first)} --pdb` runs it again)"
         if not has_traceback:
             lines.append(f"{head}: {last_line(first)} ({first.error_file})")
         else:

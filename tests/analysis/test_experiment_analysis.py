@@ -71,8 +71,7 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid, caplog):
     assert step(analysis.get_best_checkpoint(second, "loss", "max")) == "1"  # the last one's is NaN
     assert step(analysis.get_best_checkpoint(first, mode="min")) == "0"
     assert analysis.get_best_checkpoint(first, "nothing", "min") is None
-    assert "has no checkpoint with a value of 'nothing'; its checkpoints have " in caplog.text
-    assert "eval/step" in caplog.text
+    assert "has no checkpoint with a value of 'nothing'" in caplog.text
     assert step(analysis.get_last_checkpoint(first)) == "2"
     assert step(analysis.get_last_checkpoint(third)) == "1"
     assert analysis.get_best_logdir("loss", "max", "all") == grid[1].path

@@ -513,20 +513,13 @@ def test_a_run_that_cannot_be_read_hides_no_other(minitune, tmp_path, monkeypatc
     assert minitune("ls", tmp_path)[1].endswith(f"run is damaged: [Errno 13] Permission denied: '{tmp_path}/run'\n")
 
 
-def test_a_file_that_a_trial_lacks_is_told_with_those_that_it_has(minitune, tmp_path):
+def test_a_file_that_a_trial_lacks_is_told(minitune, tmp_path):
     (result, *_) = fit_three(tmp_path, third)
-    directory = Path(result.path)
-    for path in directory.iterdir():
+    for path in Path(result.path).iterdir():
         path.unlink()
     status, out, err = minitune("logs", tmp_path / "run", "0")
     assert (status, out) == (1, "")
-    assert err.endswith("; there are none\n")
-    for name in ("b", "a"):
-        (directory / name).touch()
-    (directory / "deep").mkdir()
-    err = minitune("logs", directory)[2]
-    assert err.startswith(f"minitune: there is no {directory}/stdout: trials that run in the process of the script ")
-    assert err.endswith("; there are a, b\n")
+    assert err.startswith(f"minitune: there is no {result.path}/stdout: trials that run in the process of the script ")
 
 
 def test_a_long_output_is_shown_whole_with_characters_of_several_bytes(minitune, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minitune.commands.scripts import plan_of_script
+from minitune.commands.again import plan_of_script
 from minitune.error import TuneError
 
 SCRIPTS = Path(__file__).parent / "scripts"
