@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from minitune.base import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
-from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
+from minitune.base.table import Part, as_html, as_text, left_out_line
 from minitune.base.text import Console, counted, duration, wrapped
 from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
@@ -26,7 +26,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.live import ErrorKind, RunSnapshot, progress_text, render, render_html
 from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
-from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.view.best import ranked
 from minitune.view.colors import has_color
 from minitune.view.pace import quiet_s, rest_of_run_s
@@ -40,6 +40,7 @@ from minitune.view.rows import (
     parameter_names,
     row_of,
     trials_table,
+    values_text,
 )
 from minitune.view.summary import (
     DEFAULT_OUTPUTS,
@@ -323,13 +324,8 @@ class LiveReporter(ProgressReporter):
         if goal:
             count += f" ({goal})"
         self.say(f"Run of {count}; results in {path}")
-        if self._info.outputs:
-            outputs = tuple(dict.fromkeys(self._info.outputs))
-            usual = f"minitune logs {shlex.quote(path)} TRIAL"
-            where = usual
-            if outputs != DEFAULT_OUTPUTS:
-                where = f"{' and '.join(outputs)} in each trial's directory"
-            self.say(f"Prints of trials: {where}")
+        if self._info.outputs == DEFAULT_OUTPUTS:
+            self.say(f"Prints of trials: minitune logs {shlex.quote(path)} TRIAL")
 
     def _tell_progress(self, trials: Sequence[Trial]) -> None:
         snapshot = self._snapshot(trials)
@@ -415,9 +411,10 @@ class LiveReporter(ProgressReporter):
 
     # -- one trial -------------------------------------------------------------------------------------------------
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """At level 2: the iteration and the first metrics."""
+        """At level 2: the iteration and the metrics."""
         if self._verbose >= 2:
-            self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
+            values = values_text(metrics_of(result), self.max_column_length)
+            self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {values}")
 
     def trial_ended(self, trial: Trial) -> None:
         """At level 2: how the trial has ended. At level 1: the first error of each kind."""
@@ -427,9 +424,8 @@ class LiveReporter(ProgressReporter):
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
         elif trial.has_started:
             result = trial.progress.metrics
-            values = self._values(result)
             text = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
-            if values:
+            if values := values_text(metrics_of(result), self.max_column_length):
                 text += f": {values}"
             self.say(text)
 
@@ -439,20 +435,6 @@ class LiveReporter(ProgressReporter):
             if kind not in self._told:
                 self._told.add(kind)
                 self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
-
-    def _values(self, result: Mapping[str, Any]) -> str:
-        found = metrics_of(result)
-        first = []
-        if self._goal.metric in found:
-            first = [self._goal.metric]
-        names = list(dict.fromkeys([*first, *found]))[: max(1, self.infer_limit)]
-        values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
-        if TIME_TOTAL_S in result:
-            values.append(f"total time {self._cell(result[TIME_TOTAL_S])} s")
-        return ", ".join(values)
-
-    def _cell(self, value: Any) -> str:
-        return format_cell(value, self.max_column_length)
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:

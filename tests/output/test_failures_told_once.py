@@ -61,7 +61,7 @@ def test_a_trial_that_lacks_the_metric_is_told_at_once_and_shown_at_the_end(caps
         tune.report({"loss": 1} if config["x"] else {"los": 1})
 
     fit(lacks, {"x": tune.grid_search([1, 0])}, metric="loss", mode="min", verbose=None)
-    assert capsys.readouterr().out.count("Did you mean 'los'?") == 2
+    assert capsys.readouterr().out.count("but reported were: los.") == 2
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------

@@ -304,7 +304,7 @@ def says_hello(config):
     ("run", "line"),
     [
         ({"executor": "local"}, "Prints of trials: minitune logs {path} TRIAL"),
-        ({"executor": "local", "log_to_file": "out.txt"}, "Prints of trials: out.txt in each trial's directory"),
+        ({"executor": "local", "log_to_file": "out.txt"}, None),
         ({"executor": "local", "show_output": True}, None),
         ({"executor": "inline"}, None),
     ],
@@ -469,16 +469,6 @@ def test_watch_shows_the_view_of_the_driver_in_the_middle_of_a_run(is_resumed, b
             {"total_samples": 3},
             {"path": "/my runs/it", "outputs": ("stdout", "stderr")},
             ["Run of 3 trials; results in /my runs/it", "Prints of trials: minitune logs '/my runs/it' TRIAL"],
-        ),
-        (
-            {"total_samples": 3},
-            {"outputs": ("out", "err")},
-            ["Run of 3 trials; results in /runs/it", "Prints of trials: out and err in each trial's directory"],
-        ),
-        (
-            {"total_samples": 3},
-            {"outputs": ("all", "all")},
-            ["Run of 3 trials; results in /runs/it", "Prints of trials: all in each trial's directory"],
         ),
     ],
 )
