@@ -27,15 +27,6 @@ _RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True)
-class ErrorKind:
-    """Failures with the same cause."""
-
-    text: str
-    count: int = 1
-    path: str | None = None
-
-
-@dataclass(frozen=True)
 class RunSnapshot:
     """The state of a run at one moment.
 
@@ -46,6 +37,7 @@ class RunSnapshot:
         best: The best trials so far, the best first; empty without a metric and mode. Of running ones, `quiet_s`
             has the seconds since the last report.
         metrics: The headers of the metrics by flattened name; the objective is the first.
+        errors: How many trials have failed with an error of one kind, and its text; the most frequent one first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
         note: Why the run is ending, such as `interrupted by SIGINT`, or empty.
@@ -62,7 +54,7 @@ class RunSnapshot:
     running: Sequence[Row] = ()
     params: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
-    errors: Sequence[ErrorKind] = ()
+    errors: Sequence[tuple[int, str]] = ()
     resources: Sequence[str] = ()
     starting: str = ""
     note: str = ""
@@ -117,7 +109,7 @@ _QUIET = Field("quiet_s", "last report", 9, _told_quiet)
 
 def render(snapshot: RunSnapshot, width: int, height: int, *, color: bool = False) -> list[str]:
     """The lines of the live view that have space."""
-    errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
+    errors = [("error", line) for line in _error_lines(snapshot.errors)]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width)))
     if snapshot.starting:
@@ -156,7 +148,7 @@ def render_html(snapshot: RunSnapshot) -> str:
     if more > 0:
         parts.append(line_as_html(f"... {more} more running"))
     parts.append(snapshot.curve)
-    parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
+    parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors)]
     return as_html((), *parts)
 
 
@@ -196,20 +188,10 @@ def _begun_part(snapshot: RunSnapshot) -> float:
     return (snapshot.ended + snapshot.counts.get(states.RUNNING, 0)) / (snapshot.total or 1)
 
 
-def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
-    lines = []
-    for kind in errors[:_MAX_ERRORS]:
-        text = f"{counted(kind.count, 'error')}: {one_line(kind.text)}"
-        whole = text
-        if kind.path:
-            whole = f"{text} ({one_line(kind.path)})"
-        if width_of(whole) > width:
-            whole = cut(text, width)  # half a path cannot be opened
-        lines.append(whole)
-    more = sum(kind.count for kind in errors[_MAX_ERRORS:])
-    if more:
-        lines.append(f"{more} more errors of other kinds")
-    return lines
+def _error_lines(errors: Sequence[tuple[int, str]]) -> list[str]:
+    lines = [f"{counted(count, 'error')}: {one_line(text)}" for count, text in errors[:_MAX_ERRORS]]
+    more = sum(count for count, _ in errors[_MAX_ERRORS:])
+    return [*lines, f"{more} more errors of other kinds"] if more else lines
 
 
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int, has_color: bool) -> list[tuple[str, str]]:

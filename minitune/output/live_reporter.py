@@ -23,7 +23,7 @@ from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, RunSnapshot, progress_text, render, render_html
+from minitune.output.live import RunSnapshot, progress_text, render, render_html
 from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
@@ -393,10 +393,7 @@ class LiveReporter(ProgressReporter):
             running=rows(running),
             params=params,
             metrics=columns,
-            errors=[
-                ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file)
-                for alike in error_groups(statuses[states.FAILED])
-            ],
+            errors=[(len(alike), last_line(alike[-1])) for alike in error_groups(statuses[states.FAILED])],
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
             note=self._info.ending,

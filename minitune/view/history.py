@@ -37,19 +37,6 @@ RunLike = Any
 """A run's directory, its `ResultGrid` or its `ExperimentAnalysis`."""
 
 
-@dataclass
-class Copy:
-    """A trial continued from another trial's checkpoint, or from its own with other hyperparameters.
-
-    Attributes:
-        owner: The number of the trial that owns the checkpoint.
-        step: The trial's last step before that; 0 before its first result.
-    """
-
-    owner: int
-    step: float
-
-
 def _no_numbers() -> array[float]:
     return array("d")
 
@@ -62,7 +49,8 @@ class TrialHistory:
         params: Its last parameters by path: plain values.
         steps, values, seconds: Of each of its results, without those that a later attempt repeats; seconds of training.
         others: The values of its first few other metrics at each of `steps`, or NaN.
-        copies: Where it continued from a checkpoint with other hyperparameters.
+        copies: Where it continued from a checkpoint with other hyperparameters: the number of the trial that owns the
+            checkpoint, and its own last step before that, 0 before its first result.
         reported_s: When it reported last, in seconds since the epoch, or None.
         value: Its last objective, or NaN.
     """
@@ -73,7 +61,7 @@ class TrialHistory:
     values: array[float] = field(default_factory=_no_numbers)
     seconds: array[float] = field(default_factory=_no_numbers)
     others: dict[str, array[float]] = field(default_factory=dict)
-    copies: list[Copy] = field(default_factory=list)
+    copies: list[tuple[int, float]] = field(default_factory=list)
     reported_s: float | None = None
     value: float = math.nan
 
@@ -239,7 +227,7 @@ class _HistoryReader(Decisions):
             self._configs[trial_id] = trial.config
             if kind == records.EXPLOIT:
                 step = history.steps[-1] if history.steps else 0.0
-                history.copies.append(Copy(self.trials[record["donor"]].number, step))
+                history.copies.append((self.trials[record["donor"]].number, step))
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = None

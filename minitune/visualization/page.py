@@ -238,8 +238,7 @@ def _of_trial(history: RunHistory, each: TrialHistory, metrics: Sequence[str]) -
         "courses": _courses(each, len(history.trials)),
         "total_s": trial.progress.training_s,
         "reported_s": each.reported_s,
-        # The owner of each checkpoint that it took over, and its own last step before.
-        "copies": [[copy.owner, copy.step] for copy in each.copies],
+        "copies": each.copies,
         "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
     }
 

@@ -14,7 +14,7 @@ import minitune as tune
 from minitune import ExperimentAnalysis
 from minitune.base.table import Column, Table, curve
 from minitune.experiment.goal import Goal
-from minitune.output.live import ErrorKind, RunSnapshot, render_html
+from minitune.output.live import RunSnapshot, render_html
 
 BAD = "<script>alert('x')</script>&amp;"
 
@@ -114,7 +114,7 @@ def test_the_live_view_escapes_text_of_users():
         running=[{**row, "trial": 2}],
         params={BAD: BAD},
         metrics={BAD: BAD, "loss": "loss"},
-        errors=[ErrorKind(BAD)],
+        errors=[(1, BAD)],
         starting="starting",
     )
     text = checked(render_html(snapshot))

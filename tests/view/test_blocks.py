@@ -20,7 +20,7 @@ from minitune.base.text import width_of, without_codes
 from minitune.error import ProgramError, RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
-from minitune.output.live import ErrorKind, RunSnapshot, render, render_html
+from minitune.output.live import RunSnapshot, render, render_html
 from minitune.output.live_reporter import CLIReporter
 from minitune.output.reporters import RunInfo
 
@@ -39,7 +39,7 @@ RUNNING = {
 }
 DONE = {**RUNNING, "status": "finished", "ended": "finished", "loss": 0.25, "acc": 0, "training_iteration": 9}
 del DONE["time_total_s"]
-ERROR = ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")
+ERROR = (2, "ValueError: \x1b[2Jno")
 FULL = RunSnapshot(
     "train_today",
     83.2,
@@ -77,8 +77,7 @@ BLOCKS = {
     "last reports": (replace(FULL, best=[], running=QUIET), 120, 40),
     "why it ends": (replace(FULL, note="interrupted by SIGINT"), 200, 9),
     "it starts": (RunSnapshot("train", 0.2, {}, total=3, starting="starting 2 workers"), 100, 40),
-    "five kinds of errors": (replace(FULL, errors=[ErrorKind(f"E{n}", 9 - n, f"/{n}") for n in range(5)]), 100, 40),
-    "no room for a path": (replace(FULL, errors=[ErrorKind("ValueError: no", 2, "/results/error.txt")]), 44, 40),
+    "five kinds of errors": (replace(FULL, errors=[(9 - n, f"E{n}") for n in range(5)]), 100, 40),
     "thirty parameters": (replace(FULL, best=[MANY], params={f"p{n}": f"p{n}" for n in range(30)}), 250, 4),
 }
 
