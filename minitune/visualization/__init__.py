@@ -23,7 +23,6 @@ from minitune.visualization.plots import (
     plot_parallel_coordinate,
     plot_param_importances,
     plot_pareto_front,
-    plot_rank,
     plot_slice,
 )
 
@@ -36,7 +35,6 @@ __all__ = [
     "plot_parallel_coordinate",
     "plot_param_importances",
     "plot_pareto_front",
-    "plot_rank",
     "plot_slice",
     "write_report",
 ]

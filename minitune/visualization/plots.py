@@ -53,14 +53,12 @@ def _plot(view: str, histories: list[RunHistory], **settings: Any) -> Plot:
     return Plot(report_page(histories, {"view": view, **settings}).decode())
 
 
-def _of_params(
-    view: str, run: RunLike, params: Sequence[str] | None, metric: str | None, mode: str | None, **settings: Any
-) -> Plot:
+def _of_params(view: str, run: RunLike, params: Sequence[str] | None, metric: str | None, mode: str | None) -> Plot:
     (history,) = read_histories([run], metric, mode)
-    if params is not None:
-        check_params(history, params)
-        settings["params"] = list(params)
-    return _plot(view, [history], **settings)
+    if params is None:
+        return _plot(view, [history])
+    check_params(history, params)
+    return _plot(view, [history], params=list(params))
 
 
 def plot_optimization_history(
@@ -95,15 +93,8 @@ def plot_slice(
 def plot_contour(
     run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
 ) -> Plot:
-    """The objective over two parameters, which the reader can change; `params` names the first pair."""
-    return _of_params("contour", run, params, metric, mode, colour="value")
-
-
-def plot_rank(
-    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
-) -> Plot:
     """The rank of the objective over two parameters, which the reader can change; `params` names the first pair."""
-    return _of_params("contour", run, params, metric, mode, colour="rank")
+    return _of_params("contour", run, params, metric, mode)
 
 
 def plot_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:

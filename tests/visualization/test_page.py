@@ -323,7 +323,6 @@ PLOTS = [
     plots.plot_parallel_coordinate,
     plots.plot_slice,
     plots.plot_contour,
-    plots.plot_rank,
     plots.plot_param_importances,
 ]
 
@@ -352,8 +351,7 @@ def test_each_plot_takes_a_grid_or_a_path(plot, stopped, tmp_path):
     [
         (lambda run: plots.plot_optimization_history(run), {"view": "history", "by": "trial"}),
         (lambda run: plots.plot_optimization_history(run, by="time"), {"view": "history", "by": "end"}),
-        (lambda run: plots.plot_contour(run, params=["i"]), {"view": "contour", "params": ["i"], "colour": "value"}),
-        (lambda run: plots.plot_rank(run), {"view": "contour", "colour": "rank"}),
+        (lambda run: plots.plot_contour(run, params=["i"]), {"view": "contour", "params": ["i"]}),
         (lambda run: plots.plot_slice(run, params=["i"]), {"view": "slice", "params": ["i"]}),
         (lambda run: plots.plot_parallel_coordinate(run), {"view": "parallel"}),
         (lambda run: plots.plot_param_importances(run), {"view": "importances"}),

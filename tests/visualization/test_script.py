@@ -153,16 +153,10 @@ RANKS = {
     "run.sign": -1,
     "run.params": ["y", "x"],
     "run.shown.map((trial) => trial.number)": [0, 1, 2, 4],
-    "[...levelsOf(run, run.scored, 'rank')].map(([trial, level]) => [trial.number, level])": [
+    "[...levelsOf(run, run.scored)].map(([trial, level]) => [trial.number, level])": [
         [1, 0],
         [4, 2],
         [2, 5],
-        [0, 7],
-    ],
-    "[...levelsOf(run, run.scored, 'value')].map(([trial, level]) => [trial.number, level])": [
-        [1, 0],
-        [4, 1],
-        [2, 2],
         [0, 7],
     ],
     "[...positionsBy(run, 'trial').values()]": [0, 1, 2, 3, 4],

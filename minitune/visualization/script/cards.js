@@ -102,7 +102,7 @@ function plotsOf(run, open, redraw, only) {
   }
 
   if (wants("contour")) {
-    const own = { colour: settings.colour || "rank", isChosen: Boolean(settings.params), metric: run.metricShown, x: (settings.params || [])[0], y: (settings.params || [])[1] };
+    const own = { isChosen: Boolean(settings.params), metric: run.metricShown, x: (settings.params || [])[0], y: (settings.params || [])[1] };
     const card = add("contour", "Two parameters", () => {
       const names = run.params;
       if (!own.isChosen && own.metric !== run.metricShown) { [own.x, own.y] = run.pair; }
@@ -114,7 +114,7 @@ function plotsOf(run, open, redraw, only) {
       const trials = thinned(run, placed, MOST_POINTS);
       if (!trials.length) { card.scale.hidden = true; return card.none(); }
       const x = paramAxis(run, own.x, trials), y = paramAxis(run, own.y, trials);
-      const levels = levelsOf(run, trials, own.colour);
+      const levels = levelsOf(run, trials);
       // Points of one category lie beside each other, always at the same position.
       const spread = (axis, trial, share) => axis.isCategory ? ((trial.number * share) % 1 - 0.5) * 0.6 : 0;
       const point = (trial) => [x.at(trial.params[own.x]) + spread(x, trial, 0.618034), y.at(trial.params[own.y]) + spread(y, trial, 0.754878)];
@@ -194,7 +194,7 @@ function drawCurves(chart, run, name, { by, isSmooth, isLog }, most, height) {
   return { y: { ...y, isPositive: range(values)[0] > 0 }, breaks, trials, allowed, best };
 }
 function drawParallel(card, run, open, axes, trials) {
-  const levels = levelsOf(run, trials, "rank");
+  const levels = levelsOf(run, trials);
   const shareAt = (axis, at) => (at - axis.low) / ((axis.high - axis.low) || 1);
   const lines = new Map(trials.map((trial) => [trial, axes.map((axis, index) => [index, shareAt(axis, axis.at(axis.of(trial)))])]));
   const byLevel = Array.from({ length: LEVELS }, () => []);

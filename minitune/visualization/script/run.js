@@ -77,14 +77,10 @@ class Run {
   }
 }
 // Levels of colour: 0 for the best trial, the last for the worst one. By rank, so that one diverged trial leaves the colours
-// of the others apart, or by value.
-function levelsOf(run, trials, by) {
-  const sign = run.signShown, valueOf = (trial) => run.valueOf(trial), scored = [...trials].sort((a, b) => sign * (valueOf(a) - valueOf(b)));
-  const [low, high] = range(trials.map((trial) => sign * valueOf(trial)));
-  return new Map(scored.map((trial, rank) => {
-    const share = by === "rank" ? rank / Math.max(1, scored.length - 1) : (sign * valueOf(trial) - low) / ((high - low) || 1);
-    return [trial, Math.min(LEVELS - 1, Math.floor(share * LEVELS))];
-  }));
+// of the others apart.
+function levelsOf(run, trials) {
+  const scored = [...trials].sort((a, b) => run.signShown * (run.valueOf(a) - run.valueOf(b)));
+  return new Map(scored.map((trial, rank) => [trial, Math.min(LEVELS - 1, Math.floor(rank / Math.max(1, scored.length - 1) * LEVELS))]));
 }
 const BY = [["trial", "trial"], ["end", "time"]];
 const BY_NAMES = { trial: "trial", end: "last report of the trial" };

@@ -213,7 +213,7 @@ def test_a_plot_of_some_parameters_begins_with_these(chromium: Browser, tmp_path
         page = opened(chromium, tmp_path, run, only={"view": view, "params": ["y"]})
         assert page.run(names) == shown
     assert page.run(PARALLEL) == ["y", "loss"]
-    page = opened(chromium, tmp_path, run, only={"view": "contour", "params": ["y", "x"], "colour": "value"})
+    page = opened(chromium, tmp_path, run, only={"view": "contour", "params": ["y", "x"]})
     assert page.run(names) == ["x over y"]
     assert page.run("document.querySelector('.scale').textContent") == "best 1worst 8"
 

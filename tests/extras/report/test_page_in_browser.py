@@ -244,7 +244,6 @@ PLOTS = {
     plots.plot_parallel_coordinate: "parallel",
     plots.plot_slice: "slice",
     plots.plot_contour: "contour",
-    plots.plot_rank: "contour",
     plots.plot_param_importances: "importances",
     lambda grid: plots.plot_pareto_front(grid, ["loss", "size"], ["min", "max"]): "front",
 }
