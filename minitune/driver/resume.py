@@ -31,7 +31,7 @@ from minitune.logger.reconcile import reconcile
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, driver_pid
-from minitune.record.reading import read_beginnings, read_overview
+from minitune.record.reading import read_beginnings
 from minitune.record.reports import logged_reports
 from minitune.record.run_files import dump_trainable, write_trainable_file
 from minitune.result import flatten
@@ -198,7 +198,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     keys = sorted(flatten(first.param_space))
     found: list[tuple[bool, bool, float, str]] = []
     for path in paths:
-        seen = read_overview(path)
+        seen = read_beginnings(path)
         setup = seen.setup
         if path in _resumed or (setup.trainable_name, setup.space_keys) != (first.trainable_name, keys):
             continue

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from sys import intern
 from typing import Any, NamedTuple
 
 from minitune.base import clock, files
@@ -41,8 +40,6 @@ _READ_ONLY = (
     "the configuration of a trial is read-only; replace it by trial.set_config({**trial.config, 'name': value}), or "
     "change a copy of it: dict(trial.config)"
 )
-_SHARED_LENGTH = 100
-"""Shorter texts of last results are shared by all trials. Not measured: longer ones are seldom equal."""
 
 
 @dataclass(slots=True)
@@ -367,18 +364,8 @@ class Trial:
 
     def completes(self) -> None:
         """Mark the last result of a finished trial as `done`."""
-        if not self.progress.metrics:
-            return
-        # All ended trials stay in memory with their last results, of which the names and short texts are mostly equal.
-        shared: dict[str, Any] = {}
-        for name, value in self.progress.metrics.items():
-            if type(value) is str and len(value) <= _SHARED_LENGTH:
-                value = intern(value)
-            if type(name) is str:  # a user's key may have any type
-                name = intern(name)
-            shared[name] = value
-        shared[DONE] = True
-        self.progress.metrics = shared
+        if self.progress.metrics:
+            self.progress.metrics = {**self.progress.metrics, DONE: True}
 
     def start_point(self) -> StartPoint:
         """The start of the next attempt: the inherited checkpoint, or else the newest own one, or else the one that the
@@ -462,13 +449,6 @@ class Trial:
     def error_file(self) -> str | None:
         """Path of `error.txt` if the trial has failed, else None."""
         return os.path.join(self.local_path, EXPR_ERROR_FILE) if self.num_failures else None
-
-    def get_error(self) -> str | None:
-        """The text of `error.txt`, or None if the file does not exist. Blocks."""
-        if self.error_file is None or not os.path.exists(self.error_file):
-            return None
-        with open(self.error_file, "rb") as file:
-            return file.read().decode("utf-8", "replace")
 
     def __str__(self) -> str:
         return self.name

@@ -5,7 +5,6 @@ Objects are unpickled only on request. A torn end is ignored: its record may sti
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,43 +22,6 @@ from minitune.result import own_metrics
 
 # These records are about the run itself.
 _OF_RUN = (records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
-
-
-class Overview(Story):
-    """A story without the results of its trials, as `read_overview` returns it."""
-
-    def __init__(self, path: str):
-        super().__init__(path, has_details=False)
-        self.damage: JournalCorruptError | None = None
-
-
-def read_overview(path: str | os.PathLike[str]) -> Overview:
-    """Read the state of a run and of its trials without their results. Blocks. A driver may be running on the run.
-
-    A damaged journal raises no error, but is in `Overview.damage`, beside what the good lines say about the run.
-    TuneError: the journal cannot be read.
-    """
-    run = RunDirectory(local_path(path))
-    has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
-    story = Overview(run.path)
-    is_empty = True
-    damage = None
-    try:
-        for _ in story.follow(journal.read(run.journal)):
-            is_empty = False
-        if is_empty and has_trials:
-            damage = run.lost_journal()
-    except JournalCorruptError as error:
-        damage = error
-        story = Overview(run.path)
-        good = journal.of_kinds(run.journal, *_OF_RUN)
-        with contextlib.suppress(JournalCorruptError):  # good lines may be damage, too, if they come again
-            for _ in story.follow(good):
-                pass
-    story.damage = damage
-    if story.driver.ending is None:  # the last event may be a result, and results were not read
-        story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
-    return story
 
 
 def read_beginnings(path: str | os.PathLike[str]) -> Story:

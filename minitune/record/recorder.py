@@ -91,16 +91,9 @@ class Recorder:
         self._known[trial.trial_id] = now
         # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long, and
         # arrays cannot be compared by `==`.
-        config = None
-        evaluated_params = None
-        if before.config is not now.config:
-            config = now.config
-        if before.evaluated_params is not now.evaluated_params:
-            evaluated_params = now.evaluated_params
-        tag = now.tag if before.tag != now.tag else None
-        is_changed = config is not None or tag is not None or evaluated_params is not None
-        if is_changed:
-            self.record(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
+        is_same = before.config is now.config and before.evaluated_params is now.evaluated_params
+        if not is_same or before.tag != now.tag:
+            self.record(records.change(trial.trial_id, *now))
 
     def attempt_starts(self, trial: Trial, origin: str) -> None:
         """Record the start of an attempt; see `records.start`. To be written before the worker starts."""

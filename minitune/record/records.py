@@ -249,14 +249,8 @@ def extend(samples: int, total_samples: int | None) -> Record:
     return {KIND: EXTEND, "samples": samples, "total_samples": total_samples}
 
 
-def change(
-    trial: str,
-    *,
-    config: Mapping[str, Any] | None,
-    tag: str | None,
-    evaluated_params: Mapping[str, Any] | None = None,
-) -> Record:
-    """A plug-in has changed a trial. What has not changed is None."""
+def change(trial: str, config: Mapping[str, Any], tag: str, evaluated_params: Mapping[str, Any]) -> Record:
+    """A plug-in has changed a trial."""
     return {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "evaluated_params": evaluated_params}
 
 
@@ -285,9 +279,7 @@ def ending_of(record: Mapping[str, Any]) -> Ending:
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
     """The checkpoint that a `result` or `checkpoint` record commits, or None."""
     fields = record.get("checkpoint")
-    if fields is None:
-        return None
-    return CheckpointRecord(fields["number"], fields["file_count"], fields["total_bytes"], fields["names_crc"])
+    return None if fields is None else CheckpointRecord(**fields)
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:

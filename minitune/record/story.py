@@ -39,7 +39,6 @@ from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import InheritedCheckpoint, StartPoint, Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory, last_error_text
-from minitune.resources import Resources
 from minitune.result import (
     DONE,
     TIMESTAMP,
@@ -158,7 +157,6 @@ class Story:
         self._has_details = has_details
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
-        self._resources: tuple[Any, Resources] | None = None  # of the last record: most trials need the same resources
 
     @property
     def not_drawn(self) -> int:
@@ -323,18 +321,11 @@ class Story:
         trial.set_name(trial.custom_trial_name)
         if record["name"] != trial.name:
             trial.set_name(record["name"])
-        trial.resources = self._resources_of(record)
+        trial.resources = records.resources_of(record)
         self._trials[trial.trial_id] = trial
         effect.trial = trial
         effect.replaced = replaced
         self._add(trial, replaced)
-
-    def _resources_of(self, record: records.Record) -> Resources:
-        """The resources in a `trial` record. Equal ones of successive records are one object."""
-        fields = record["resources"]
-        if self._resources is None or self._resources[0] != fields:
-            self._resources = fields, records.resources_of(record)
-        return self._resources[1]
 
     def _on_start(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
@@ -392,12 +383,9 @@ class Story:
 
     def _on_change(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
-        if record["config"] is not None:
-            trial.set_config(record["config"])
-        if record["tag"] is not None:
-            trial.set_experiment_tag(record["tag"])
-        if record["evaluated_params"] is not None:
-            trial.evaluated_params = record["evaluated_params"]
+        trial.set_config(record["config"])
+        trial.set_experiment_tag(record["tag"])
+        trial.evaluated_params = record["evaluated_params"]
 
     def _on_status(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
@@ -440,7 +428,6 @@ class Story:
         return Trial(
             self.setup.trainable_name,
             trial_id=record["trial"],
-            resources=self._resources_of(record),
             stopping_criterion=self.driver.limits,
         )
 

@@ -220,7 +220,7 @@ class _HistoryReader(Decisions):
         elif kind == records.ROLLBACK:
             for column in (history.steps, history.values, history.seconds, *history.others.values()):
                 del column[record["number"] :]
-        elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
+        elif kind in (records.EXPLOIT, records.CHANGE):
             before = flatten(self._configs[trial_id])
             after = flatten(trial.config)
             self.moved.update(path for path in after if path not in before or before[path] != after[path])

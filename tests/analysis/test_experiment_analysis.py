@@ -12,19 +12,15 @@ from kit import NoThread, fit, report_state
 
 from minitune import (
     ExperimentAnalysis,
-    FailureConfig,
     Result,
-    RunConfig,
-    TuneConfig,
     Tuner,
-    grid_search,
     report,
 )
 from minitune.commands.cli import main
 from minitune.error import JournalCorruptError
 from minitune.record.decisions import read_decisions
 from minitune.record.journal import Journal
-from minitune.record.reading import read_overview, read_run
+from minitune.record.reading import read_run
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
@@ -123,7 +119,7 @@ def test_a_run_can_be_read_while_it_goes_on():
             seen.append((trial.status, trial.last_result["n"]))
 
     fit(looking, {}, metric="n", mode="max")
-    run = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run", "journal"))
+    run = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run"))
 
     assert seen == [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)]
     assert (run.setup.goal.metric, run.setup.goal.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
@@ -147,49 +143,13 @@ def states_in(run):
     return Counter(trial.state for trial in run.trials)
 
 
-def test_each_view_of_a_journal_counts_the_same_trials(tmp_path):
-    """Also in the midst of a run: the journal is cut after each of its records."""
-
-    def train(config):
-        report({"n": config["i"]})
-        if config["i"] == 1:
-            raise ValueError("a bad one")
-        report({"n": config["i"] + 1})
-
-    grid = Tuner(
-        train,
-        param_space={"i": grid_search([0, 1, 2])},
-        tune_config=TuneConfig(executor="inline", metric="n", mode="max", max_concurrent_trials=2),
-        run_config=RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1)),
-    ).fit()
-    lines = Path(grid.experiment_path, "journal").read_bytes().splitlines(keepends=True)
-    seen = set()
-    (cut := tmp_path / "cut").mkdir()
-    for count in range(1, len(lines) + 1):
-        (cut / "journal").write_bytes(b"".join(lines[:count]))
-        run, overview = read_run(cut), read_overview(cut)
-        assert overview.damage is None
-        assert (states_in(overview), overview.driver.ending) == (states_in(run), run.driver.ending)
-        assert overview.not_drawn == run.not_drawn == 3 - len(run.trials)
-        seen |= set(states_in(run))
-    assert seen == {"pending", "running", "finished", "failed"}
-    assert states_in(run) == {"finished": 2, "failed": 1}
-
-
 def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid):
 
-    before = read_overview(grid.experiment_path)
     with closing(Journal(Path(grid.experiment_path, "journal"), NoThread(), is_new=False)) as opened:
         opened.append({"type": "status", "trial": "stranger", "status": "RUNNING", "cause": ""})
     for read in (read_run, read_decisions, ExperimentAnalysis):
         with pytest.raises(JournalCorruptError, match="'stranger', which it has not introduced"):
             read(grid.experiment_path)
-    overview = read_overview(grid.experiment_path)
-    assert "'stranger'" in str(overview.damage)
-    assert (overview.setup.trainable_name, overview.driver.ending) == (
-        before.setup.trainable_name,
-        before.driver.ending,
-    )
 
 
 @pytest.mark.parametrize("kept", [{}, {"num_to_keep": 1, "checkpoint_score_attribute": "loss"}])

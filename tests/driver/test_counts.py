@@ -21,9 +21,9 @@ ROOM = 1.05
     [
         ("report", 40, 25, 1, 6),
         ("asha", 48, 28, 1, 6),
-        ("fresh", 292, 47, 4, 39),
-        ("reused", 221, 42, 4, 21),
-        ("returned", 204, 42, 4, 17),
+        ("fresh", 292, 47, 4, 42),
+        ("reused", 221, 42, 4, 25),
+        ("returned", 204, 42, 4, 21),
     ],
 )
 def test_the_driver_takes_few_steps(kind, calls, modules, records, system_calls, monkeypatch):

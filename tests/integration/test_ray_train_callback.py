@@ -6,7 +6,7 @@ import signal
 import pytest
 from kit import fit
 
-from minitune.record.reading import read_overview
+from minitune.record.reading import read_run
 from minitune.record.standing import INTERRUPTED_RUN, standing_of
 from minitune.train import Checkpoint, RunConfig, ScalingConfig, get_checkpoint, get_context, report
 from minitune.train.data_parallel_trainer import DataParallelTrainer
@@ -60,7 +60,7 @@ def test_a_stopped_trial_interrupts_its_training(tmp_path):
     stop = {"training_iteration": 2}
     (result,) = fit(driver, {"storage": str(tmp_path)}, executor="local", stop=stop)
     assert (result.error, result.metrics["step"]) == (None, 1)
-    assert standing_of(read_overview(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
+    assert standing_of(read_run(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
 
 
 def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ from minitune.experiment.decision import Decision
 from minitune.record import records
 from minitune.record.decisions import Decisions, read_decisions
 from minitune.record.past_run import read_curves
-from minitune.record.reading import read_overview, read_run
+from minitune.record.reading import read_run
 from minitune.record.reports import read_reports
 from minitune.record.standing import read_standing
 from minitune.record.story import Story
@@ -86,14 +85,6 @@ def test_a_timestamp_of_the_users_that_is_no_number_is_no_time_of_the_run():
     assert run.updated_s == run.noted_s > 0
 
 
-def test_an_unfinished_run_has_changed_when_its_journal_has():
-    journal = Path(fit(report_n(1)).experiment_path, "journal")
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
-    changed_s = read_overview(journal.parent).updated_s + 100
-    os.utime(journal, (changed_s, changed_s))
-    assert read_overview(journal.parent).updated_s == pytest.approx(changed_s, abs=1)
-
-
 class Rough(SavedCounter):
     """Counts, and fails at each of the steps in `fails` once."""
 
@@ -134,8 +125,6 @@ def check_views(trials):
     decisions = Decisions()
     read_standing(str(run_path()), decisions)
     assert decisions.by_trial == read_decisions(run_path()).by_trial
-    overview = read_overview(run_path())
-    assert [(trial.trial_id, trial.state) for trial in overview.trials] == [(t.trial_id, t.state) for t in trials]
     reports = read_reports(run_path())
     for trial in trials:
         if not trial.has_started:
