@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 _Self = TypeVar("_Self", bound="Domain")
+_Numbers = TypeVar("_Numbers", bound="_Range")
 GRID_KEY = "grid_search"
 _LONGEST_RANGE = 100_000
 """No choice or grid lists more values of a `range`."""
@@ -252,17 +253,10 @@ class Categorical(Domain):
     _Uniform = Uniform  # the names that Ray Tune has here and below
 
     def __init__(self, categories: Iterable[Any]):
-        if not isinstance(categories, Iterable):
-            raise TypeError(f"categories must be a sequence of values, but got {shown(categories)}")
-        if isinstance(categories, (str, bytes, bytearray)):
+        if isinstance(categories, (str, bytes, bytearray, Mapping)) or not isinstance(categories, Iterable):
             raise TypeError(
-                f"categories must be a list of values, but got the text {shown(categories)}; put it into a list: "
-                f"[{shown(categories)}]"
-            )
-        if isinstance(categories, Mapping):
-            raise TypeError(
-                f"categories must be a list of values, but got a dict, {shown(categories)}; list its keys or values, "
-                "or put it into a list"
+                f"categories must be a list of values, but got {shown(categories)}; put it into a list, or list its "
+                "parts"
             )
         if isinstance(categories, range) and len(categories) > _LONGEST_RANGE:
             raise ValueError(
@@ -412,15 +406,55 @@ def is_same(left: Any, right: Any) -> bool:
 
 
 # -- domains of numbers ------------------------------------------------------------------------------------------------
-class Float(Domain):
+class _Range(Domain):
+    """Numbers from `lower` to `upper`, of which the first is not the larger one."""
+
+    lower: float
+    upper: float
+    _Uniform = Uniform
+    _LogUniform = LogUniform
+
+    def loguniform(self: _Numbers, base: object = None) -> _Numbers:
+        """This range, drawn log-uniformly, without `upper`: for integers as floor(exp(U)), with U uniform.
+
+        Raises:
+            ValueError: If a bound is missing or not positive.
+        """
+        if not 0 < self.lower <= self.upper < math.inf:
+            way_out = "pass the smallest value that makes a difference, such as 1e-6, or choice([0, ...])"
+            if self.lower < 0:
+                way_out = "pass the values themselves, not their logarithms"
+            raise ValueError(
+                f"expected 0 < lower <= upper < inf, but got lower={self.lower}, upper={self.upper}; {way_out}"
+            )
+        return self._with_sampler(LogUniform(base))
+
+    @property
+    def domain_str(self) -> str:
+        return f"({self.lower}, {self.upper})"
+
+    def __repr__(self) -> str:
+        """The code that creates it; for classes of the user, class and bounds."""
+        sampler, q = sampler_and_step(self)
+        call = _CALLS.get((type(self), type(sampler)))
+        if call is None:
+            return super().__repr__()
+        arguments: list[float] = [self.lower, self.upper]
+        if isinstance(sampler, Normal):
+            arguments = [sampler.mean, sampler.sd]
+        if q is not None:
+            call = f"q{call}"
+            arguments.append(q)
+        return f"{call}({', '.join(map(repr, arguments))})"
+
+
+class Float(_Range):
     """Real numbers from `lower` to `upper`; None means no bound.
 
     Raises:
         ValueError: If a bound is NaN, or the bounds are in the wrong order.
     """
 
-    _Uniform = Uniform
-    _LogUniform = LogUniform
     _Normal = Normal
 
     def __init__(self, lower: float | None, upper: float | None):
@@ -440,15 +474,6 @@ class Float(Domain):
         if math.isinf(self.lower) or math.isinf(self.upper):
             raise ValueError(f"expected -inf < lower <= upper < inf for uniform(), but got {self.domain_str}")
         return self._with_sampler(Uniform())
-
-    def loguniform(self, base: object = None) -> Float:
-        """This range, drawn log-uniformly from [lower, upper).
-
-        Raises:
-            ValueError: If a bound is missing or not positive.
-        """
-        _check_log_bounds(self)
-        return self._with_sampler(LogUniform(base))
 
     def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
         """Normally distributed numbers.
@@ -479,13 +504,6 @@ class Float(Domain):
         if number is None or not self.lower <= number <= self.upper:
             return False
         return not isinstance(self.sampler, Quantized) or _is_multiple(float(number), self.sampler.q)
-
-    @property
-    def domain_str(self) -> str:
-        return f"({self.lower}, {self.upper})"
-
-    def __repr__(self) -> str:
-        return _call_of(self) or super().__repr__()
 
     def draw_uniform(self, rng: random.Random) -> float:
         """See `Domain.draw_uniform`."""
@@ -526,15 +544,15 @@ class Float(Domain):
         return min(max(value, self.lower), self.upper)
 
 
-class Integer(Domain):
+class Integer(_Range):
     """Integers from `lower` to `upper`, excluding `upper` (but see `quantized`).
 
     Raises:
         ValueError: If a bound is not an integer, or the bounds are in the wrong order.
     """
 
-    _Uniform = Uniform
-    _LogUniform = LogUniform
+    lower: int
+    upper: int
 
     def __init__(self, lower: int, upper: int):
         self.lower = _as_int("lower", lower)
@@ -547,15 +565,6 @@ class Integer(Domain):
     def uniform(self) -> Integer:
         """This range, drawn uniformly."""
         return self._with_sampler(Uniform())
-
-    def loguniform(self, base: object = None) -> Integer:
-        """This range, drawn as floor(exp(U)), with U uniform from log(lower) to log(upper).
-
-        Raises:
-            ValueError: If `lower` is not positive.
-        """
-        _check_log_bounds(self)
-        return self._with_sampler(LogUniform(base))
 
     def quantized(self, q: int) -> Integer:
         """Multiples of `q` within the range, including `upper` unless `q` is 1. The draw chooses among their indices.
@@ -582,13 +591,6 @@ class Integer(Domain):
         q = int(self.sampler.q)
         start, stop = self.index_range(q)
         return number % q == 0 and start <= number // q < stop
-
-    @property
-    def domain_str(self) -> str:
-        return f"({self.lower}, {self.upper})"
-
-    def __repr__(self) -> str:
-        return _call_of(self) or super().__repr__()
 
     def draw_uniform(self, rng: random.Random) -> int:
         """See `Domain.draw_uniform`."""
@@ -635,21 +637,6 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
 """The function that creates a domain; with a `q`, that for multiples."""
 
 
-def _call_of(domain: Float | Integer) -> str | None:
-    """The code that creates a domain, or None for classes of the user."""
-    sampler, q = sampler_and_step(domain)
-    call = _CALLS.get((type(domain), type(sampler)))
-    if call is None:
-        return None
-    arguments: list[float] = [domain.lower, domain.upper]
-    if isinstance(sampler, Normal):
-        arguments = [sampler.mean, sampler.sd]
-    if q is not None:
-        call = f"q{call}"
-        arguments.append(q)
-    return f"{call}({', '.join(map(repr, arguments))})"
-
-
 def _check_order(lower: float, upper: float) -> None:
     if not lower <= upper:  # NaN is in no order
         raise ValueError(
@@ -673,16 +660,6 @@ def _as_int(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer, but got {name}={shown(value)}") from None
-
-
-def _check_log_bounds(domain: Float | Integer) -> None:
-    if not 0 < domain.lower <= domain.upper < math.inf:
-        way_out = "pass the smallest value that makes a difference, such as 1e-6, or choice([0, ...])"
-        if domain.lower < 0:
-            way_out = "pass the values themselves, not their logarithms"
-        raise ValueError(
-            f"expected 0 < lower <= upper < inf, but got lower={domain.lower}, upper={domain.upper}; {way_out}"
-        )
 
 
 # -- for users ---------------------------------------------------------------------------------------------------------

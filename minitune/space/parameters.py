@@ -330,20 +330,9 @@ def _size(space: Any) -> float:
             else:
                 plain.add(_canonical(category))
         return size + len(plain)
-    if not is_searchable(domain):
+    if not is_searchable(domain) or isinstance(domain, Categorical):
         return math.inf
-    q = sampler_and_step(domain)[1]
-    if isinstance(domain, Integer):
-        if q is None:
-            return domain.upper - domain.lower
-        return len(range(*domain.index_range(int(q))))
-    if isinstance(domain, Float):
-        extent = domain.upper - domain.lower
-        if q is not None and math.isfinite(extent):
-            return round(extent / q) + 1
-        if extent == 0:
-            return 1
-    return math.inf
+    return Axis(domain).count or math.inf
 
 
 # -- axes --------------------------------------------------------------------------------------------------------------

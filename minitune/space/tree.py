@@ -12,6 +12,7 @@ from copy import copy
 from functools import lru_cache
 from typing import Any
 
+from minitune.base.checks import did_you_mean
 from minitune.error import TuneError
 from minitune.space.domains import GRID_KEY, Domain, as_domain, is_grid, is_same
 
@@ -242,13 +243,11 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
                 fixed.extend(below)
                 continue
             if not unknown_keys:
-                from difflib import get_close_matches
-
-                close = get_close_matches(str(key), map(str, space), 1)
-                hint = f" (did you mean {path_text((*path, close[0]))!r}?)" if close else ""
+                known = [path_text((*path, name)) for name in space]
+                unknown = path_text((*path, key))
                 raise ValueError(
-                    f"every key of a point must be one of the search space, but got {path_text((*path, key))!r}{hint}; "
-                    f"there are {', '.join(map(str, space)) or 'none'}"
+                    f"every key of a point must be one of the search space, but got {unknown!r}"
+                    f"{did_you_mean(unknown, known)}; there are {', '.join(known) or 'none'}"
                 )
             merged[key] = copy_tree(value)
             fixed.append((*path, key))

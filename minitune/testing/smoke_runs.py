@@ -44,7 +44,7 @@ STOP_S = 2.0
 _SILENT_SHARE = 0.5
 """A trial in its own process has failed if it does not report for this share of the budget."""
 
-_NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
+_OF_TUNE_CONFIG = frozenset(entry.name for entry in fields(TuneConfig))
 
 
 class SmokeFailure(AssertionError):
@@ -149,19 +149,13 @@ def assert_best(
 
 def _tuner(trainable: Any, space: Any, given: dict[str, Any], budget_s: float, directory: str) -> Tuner:
     """The tuner of a smoke run. Each argument goes to the config that has it."""
-    unknown = sorted(given.keys() - _NAMES[TuneConfig] - _NAMES[RunConfig])
-    if unknown:
-        raise TypeError(f"smoke() takes the arguments of TuneConfig and RunConfig, but got {', '.join(unknown)}")
-    for name, instead in (("time_budget_s", "budget_s"), ("storage_path", "directory"), ("local_dir", "directory")):
-        if name in given:
-            raise TypeError(f"smoke() takes {instead}, but got {name}")
-    tune = {name: value for name, value in given.items() if name in _NAMES[TuneConfig]}
-    run = {"verbose": 0, **{name: value for name, value in given.items() if name in _NAMES[RunConfig]}}
+    tune = {name: value for name, value in given.items() if name in _OF_TUNE_CONFIG}
+    run = {name: value for name, value in given.items() if name not in _OF_TUNE_CONFIG}
     return Tuner(
         trainable,
         param_space=space,
         tune_config=TuneConfig(**tune, time_budget_s=budget_s),
-        run_config=RunConfig(**run, storage_path=directory),
+        run_config=RunConfig(**{"verbose": 0, **run}, storage_path=directory),
     )
 
 

@@ -82,9 +82,9 @@ def test_arguments_go_to_the_config_that_has_them(tmp_path):
     [
         ({"budget_s": 0}, ValueError, "budget_s must be a number of seconds > 0, but got 0"),
         ({"budget_s": "5"}, ValueError, "budget_s must be a number of seconds > 0, but got '5'"),
-        ({"num_sample": 3}, TypeError, "smoke() takes the arguments of TuneConfig and RunConfig, but got num_sample"),
-        ({"time_budget_s": 3}, TypeError, "smoke() takes budget_s, but got time_budget_s"),
-        ({"storage_path": "x"}, TypeError, "smoke() takes directory, but got storage_path"),
+        ({"num_sample": 3}, TypeError, "RunConfig() takes no argument 'num_sample'"),
+        ({"time_budget_s": 3}, TypeError, "minitune.tune_config.TuneConfig() got multiple values for keyword"),
+        ({"storage_path": "x"}, TypeError, "minitune.config.RunConfig() got multiple values for keyword"),
         ({"executor": "threads"}, ValueError, "executor must be 'local', 'inline'"),
         ({"num_samples": 0}, ValueError, "num_samples must be an int >= 1"),
     ],
