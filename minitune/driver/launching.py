@@ -74,7 +74,6 @@ class Launcher:
         self._ahead = _AHEAD
         if setting("MAX_PENDING_TRIALS") != "auto":
             self._ahead = max(1, int(number_setting("MAX_PENDING_TRIALS")))
-        self._feasible: Resources | None = None  # the last request that was not refused
         self._max_running = min(most or math.inf, hooks.search_alg.max_running or math.inf)
         self.chooses_in_order = hooks.scheduler.chooses_in_order
         # by environment and resources
@@ -237,11 +236,7 @@ class Launcher:
         return waiting.num_pending >= ahead
 
     def _ask(self) -> bool:
-        """Add the searcher's next trial; False if there is none now.
-
-        Raises:
-            Refusal: If it can never start; it is added nevertheless.
-        """
+        """Add the searcher's next trial; False if there is none now."""
         state = self._state
         if state.supply == SUPPLY_ENDED:
             return False
@@ -256,12 +251,6 @@ class Launcher:
         state.add(trial)
         if self._hooks.added(trial):
             self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
-        if trial.resources is not self._feasible:
-            try:
-                self._executor.can_start(trial.resources)
-            except TuneError as error:
-                raise Refusal(trial, TrialError(str(error))) from None
-            self._feasible = trial.resources
         return True
 
 
