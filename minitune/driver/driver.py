@@ -289,7 +289,7 @@ class Driver:
         except BaseException as error:
             if self._origin.is_here():
                 if isinstance(error, KeyboardInterrupt):
-                    tell_resume(self.recorder.run.path, interrupts.told(), self._is_program)
+                    tell_resume(self.recorder.run.path, interrupts.name or "SIGINT", self._is_program)
                 self.hooks.experiment_ends(state.trials, after_error=True)
             raise
         # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.

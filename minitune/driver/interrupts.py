@@ -49,7 +49,6 @@ class Interrupts:
         self.has_requests = False
         self._num_ctrl_c = 0
         self._again: int | None = None  # the signal to send to this process once more
-        self._hung = ""  # what the handler has interrupted
         self._wake: Callable[[], None] = _do_nothing
         self._previous: dict[int, Any] = {}
         self._origin = Origin()
@@ -97,10 +96,6 @@ class Interrupts:
         if self._num_ctrl_c > 1:
             raise KeyboardInterrupt
 
-    def told(self) -> str:
-        """The first signal, and the code that the handler has interrupted, for users."""
-        return f"{self.name or 'SIGINT'}{self._hung}"
-
     def deliver_again(self) -> None:
         """Send a received SIGTERM or SIGHUP again, which may end the process."""
         if self._again is not None and self._origin.is_here():
@@ -130,7 +125,6 @@ class Interrupts:
         what, began_s = user_code.running
         taken_s = time.monotonic() - began_s
         if self._num_ctrl_c > 1:
-            self._hung = f" in {hook_name(what)}, which had run for {taken_s:.1f} s"
             raise KeyboardInterrupt
         if taken_s >= _TOLD_S:
             logger.warning(

@@ -245,7 +245,6 @@ def test_the_second_ctrl_c_ends_a_hook_that_hangs(script):
     driver.send_signal(signal.SIGINT)
     _, rest = script.finish(driver)
     assert driver.returncode in (130, -signal.SIGINT)
-    assert "interrupted by SIGINT in Hangs.on_trial_result, which had run for" in rest
     assert f"minitune resume {script.storage / 'run'}" in rest
     assert rest.splitlines()[-1] == "KeyboardInterrupt"
     assert_gone(workers)
