@@ -29,13 +29,12 @@ from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_WAITING
 
 logger = logging.getLogger("minitune")
 
-_ASK_AGAIN_S = 0.002
-_ASK_AGAIN_MAX_S = 0.1
-"""A searcher that says "not now" while nothing runs is asked again after pauses that double, from the first to the
-second. Not measured: shorter ones take the CPU from trials.
+_ASK_AGAIN_S = 0.05
+"""After so long a searcher is asked again that says "not now" while nothing runs. Not measured: less takes the CPU from
+trials, more delays them.
 """
-_ASKS_UNTIL_SAID = 100
-"""After so many of these (about 10 s), a warning tells what the run waits for."""
+_ASKS_UNTIL_SAID = 200
+"""After so many of these (10 s), a warning tells what the run waits for."""
 
 
 class TuneController:
@@ -197,7 +196,7 @@ class TuneController:
                 "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
                 len(self._state.waiting.paused),
             )
-        return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
+        return _ASK_AGAIN_S
 
     def _stop_overdue(self) -> None:
         """Stop the workers of trials that have exceeded a time limit; these fail at the exit.

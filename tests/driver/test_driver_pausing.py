@@ -120,7 +120,7 @@ def test_a_searcher_and_a_scheduler_that_wait_for_each_other_are_named(caplog):
 
         def suggest(self, trial_id):
             self.asked += 1
-            return {"x": 1} if self.asked == 1 else None if self.asked < 150 else self.FINISHED
+            return {"x": 1} if self.asked == 1 else None if self.asked < 250 else self.FINISHED
 
     config = TuneConfig(num_samples=-1, search_alg=Hesitant(), scheduler=Forgetful())
     with pytest.raises(TuneError, match="1 trials are PAUSED"):
