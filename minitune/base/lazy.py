@@ -95,15 +95,6 @@ def _found_by_ray(name: str) -> ModuleSpec | None:
     return found
 
 
-def instead_of(path: str) -> str | None:
-    """What to do instead of using a name of Ray that this package has not; None if it is no such name."""
-    names = _names_of_ray()
-    instead: str | None = None
-    if names is not None:
-        instead = names.left_out(path)
-    return instead
-
-
 def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """A `__getattr__` for a package: a name is looked for in its home, among the modules of the package, and in Ray's
     older versions.

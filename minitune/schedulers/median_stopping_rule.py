@@ -31,21 +31,24 @@ _LARGEST = 1e300
 
 @dataclass(slots=True)
 class _Curve:
-    """The reports of one trial, which give its mean at any time."""
+    """The reports of one trial, which give its mean at any time.
+
+    Attributes:
+        means: The mean of the scores up to each of the times; None without one.
+    """
 
     times: list[float] = field(default_factory=list)
-    sums: list[float] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    means: list[float | None] = field(default_factory=list)
+    total: float = 0.0
+    count: int = 0
     best: float = WORST
 
     def mean(self, time: float) -> float | None:
         """The mean of the scores up to `time`, in O(log n); None without a score, or before that time."""
-        if not self.times or self.times[-1] < time:
-            return None
         index = bisect_right(self.times, time) - 1
-        if index >= 0 and self.counts[index]:
-            return self.sums[index] / self.counts[index]
-        return None
+        if index < 0 or self.times[-1] < time:
+            return None
+        return self.means[index]
 
 
 @explains_calls
@@ -139,39 +142,27 @@ class MedianStoppingRule(MetricScheduler):
 
     def _record(self, trial_id: str, at: float, result: dict[str, Any]) -> _Curve:
         """Record a result, unless the trial, which may have started again, has been as far before."""
-        curve = self._curves.get(trial_id)
-        if curve is None:
-            curve = _Curve()
-            self._curves[trial_id] = curve
-        before = -math.inf
-        if curve.times:
-            before = curve.times[-1]
+        curve = self._curves.setdefault(trial_id, _Curve())
+        before = curve.times[-1] if curve.times else -math.inf
         if at <= before:
             return curve
         value = self._score_of(result)
-        total = 0.0
-        count = 0
-        if curve.times:
-            total = curve.sums[-1]
-            count = curve.counts[-1]
         # The trial has reached the times of comparison since its last result. Its mean there is that up to then.
         first = bisect_right(self._moments, before)
         last = bisect_left(self._moments, at, first)
-        if count and first < last:
-            mean = total / count
+        if curve.count:
             for means in self._means[first:last]:
-                insort(means, mean)
+                insort(means, curve.total / curve.count)
         if abs(value) < _LARGEST:  # sums of larger ones might be infinite
-            value = float(value)
-            curve.best = max(curve.best, value)
+            curve.best = max(curve.best, float(value))
             if at >= self._grace_period:
-                total = total + value
-                count = count + 1
+                curve.total += float(value)
+                curve.count += 1
+        mean = curve.total / curve.count if curve.count else None
         curve.times.append(at)
-        curve.sums.append(total)
-        curve.counts.append(count)
-        if count and last < len(self._moments) and self._moments[last] == at:
-            insort(self._means[last], total / count)
+        curve.means.append(mean)
+        if mean is not None and last < len(self._moments) and self._moments[last] == at:
+            insort(self._means[last], mean)
         return curve
 
     def _index_of(self, at: float) -> int:

@@ -470,18 +470,14 @@ class PopulationBasedTraining(MetricScheduler):
 
     def _draw_donor(self, context: SchedulerContext, member: Member) -> Member | None:
         """One of the best, if it is strictly better: a copy of an equal one would change nothing."""
-        count = self._population.count_better(member)
-        donor = member
-        if count:
-            donor = self._population.at(self._rng.randint(1, count))
-        if self._can_give(context, donor):
-            return donor
-        donors = [other for other in self._population.best(count) if self._can_give(context, other)]
-        if not donors and count:
+        better = self._population.best(self._population.count_better(member))
+        able = [other for other in better if self._can_give(context, other)]
+        if able:
+            return self._rng.choice(able)
+        if better:
             logger.info("trial %s continues unchanged: no better trial has saved a checkpoint", member.trial_id)
-        if donors:
-            return self._rng.choice(donors)
-        return None
+            return None
+        return member if self._can_give(context, member) else None
 
     def _can_give(self, context: SchedulerContext, member: Member) -> bool:
         """Whether a member has a state to be copied: its own checkpoint, or the one that it was given."""

@@ -126,10 +126,6 @@ class Population:
         """The best members, in order."""
         return [self.members[entry.trial_id] for entry in self._ranked[:count]]
 
-    def at(self, rank: int) -> Member:
-        """The member of a rank, 1 for the best."""
-        return self.members[self._ranked[rank - 1].trial_id]
-
     def count_better(self, member: Member) -> int:
         """How many members of the upper end are strictly better than a member."""
         better = bisect_left(self._ranked, Entry(-member.score, -1, ""))  # before the first one with an equal score

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.base.checks import did_you_mean, made_with, of_class, shown
-from minitune.base.lazy import instead_of
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
@@ -35,11 +34,6 @@ def check_searcher_name(search_alg: Any, argument: str = "search_alg") -> str:
     if isinstance(search_alg, str):
         name = search_alg.lower()
     if name not in _BY_NAME:
-        instead = instead_of(f"{__package__}.{name}") if name else None
-        if instead is not None:
-            raise ValueError(
-                f"{argument} {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {instead}"
-            )
         raise ValueError(
             f"{argument} must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
             f"{did_you_mean(name, _BY_NAME)}; pass others as an object, such as one of your own subclass of "
