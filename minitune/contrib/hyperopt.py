@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from minitune.base.checks import is_real, is_whole, require, shown
+from minitune.base.checks import is_real, is_whole, require
 from minitune.contrib._library import RaySearcher, bounds_of, indices_of, value_of
 from minitune.search.foreign import check_library, evaluated_values, unquantized
 from minitune.search.searcher import Suggestion
-from minitune.space.domains import Categorical, Float, Integer, LogUniform, Normal, Sampler, is_same, sampler_and_step
-from minitune.space.parameters import Parameter, draw, is_searchable, parameters
-from minitune.space.tree import assign_value, copy_tree, find_unresolved, has_unresolved_values, path_text
+from minitune.space.domains import Categorical, Float, LogUniform, Normal, Sampler, sampler_and_step
+from minitune.space.parameters import Parameter, draw, parameters
+from minitune.space.tree import has_unresolved_values
 
 
 class HyperOptSearch(RaySearcher):
@@ -24,8 +24,7 @@ class HyperOptSearch(RaySearcher):
     Args:
         space: A dict of this library's domains, or any space of HyperOpt's own; by default the run's.
         metric: The metric to optimise; by default the run's.
-        points_to_evaluate: Configurations to try first; missing values are drawn. In HyperOpt's own space, keys are
-            labels, and a choice's value is a plain category or an index.
+        points_to_evaluate: Configurations to try first; missing values are drawn. Not with a space of HyperOpt's own.
         n_initial_points: How many configurations are drawn before the model is used.
         random_state_seed: The seed of all draws; by default the run's.
         gamma: The share of the trials that counts as good; see HyperOpt.
@@ -64,9 +63,8 @@ class HyperOptSearch(RaySearcher):
         if isinstance(space, Mapping) and has_unresolved_values(dict(space)):
             self._set_space(dict(space))
         elif self._has_own_space:
+            require(not self._points, "points_to_evaluate: None for a space of HyperOpt's own", points_to_evaluate)
             self._domain = hyperopt.Domain(_identity, space)
-            for point in self._points:
-                self._given_values(point)  # refuses what is not in the space
 
     def _set_space(self, space: dict[str, Any]) -> None:
         import hyperopt
@@ -75,17 +73,6 @@ class HyperOptSearch(RaySearcher):
         expression = [0, _expression(parameters(space), None)]  # the library needs something, also without parameters
         self._domain = hyperopt.Domain(_identity, expression)
 
-    @staticmethod
-    def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """This library's domains as a space of HyperOpt's own, which can be changed and passed as `space`: a new dict
-        whose labels are the paths of the parameters, such as `"model/depth"`, below `prefix`.
-
-        Raises:
-            ValueError: If there is a grid, a function, or another domain that HyperOpt cannot draw from.
-        """
-        converted: dict[str, Any] = _converted(dict(spec), prefix)
-        return converted
-
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
@@ -93,12 +80,7 @@ class HyperOptSearch(RaySearcher):
 
         self._check_ready(self._domain is not None)
         (tid,) = self._trials.new_trial_ids(1)
-        if self._points and self._domains is None:
-            given = self._given_values(self._points.pop(0))
-            values = dict(self._active(self._domain.expr, given))
-            config = self._evaluated(values)
-            self._insert(tid, values)
-        elif self._points or (self._domains is not None and not self._domain.params):  # the library needs a parameter
+        if self._points or (self._domains is not None and not self._domain.params):  # the library needs a parameter
             point = self._points.pop(0) if self._points else {}
             config, values = self._config(self._known(point))
             self._insert(tid, values)
@@ -110,7 +92,7 @@ class HyperOptSearch(RaySearcher):
             if self._domains is not None:
                 config = self._config(values)[0]
             else:
-                config = self._evaluated(values)
+                config = hyperopt.space_eval(self._domain.expr, values)
             self._trials.refresh()
         self._live[trial_id] = tid
         return config
@@ -148,58 +130,6 @@ class HyperOptSearch(RaySearcher):
             return value_of(parameter, value)
 
         return draw(self._domains, choose), whole
-
-    def _evaluated(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        import hyperopt
-
-        config: dict[str, Any] = hyperopt.space_eval(self._domain.expr, values)
-        return config
-
-    def _given_values(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by label that a point gives in HyperOpt's own space; for a choice the index."""
-        from hyperopt.pyll import dfs
-
-        unknown = [label for label in point if label not in self._domain.params]
-        if unknown:
-            known = ", ".join(self._domain.params)
-            raise ValueError(f"every key of a point must be one of the labels {known}, but got {unknown[0]!r}")
-        values = dict(point)
-        for node in dfs(self._domain.expr):
-            if node.name == "switch":
-                choice, *options = node.pos_args
-                label = choice.pos_args[0].obj
-                plain = {index: option.obj for index, option in enumerate(options) if option.name == "literal"}
-                same = [index for index, category in plain.items() if is_same(category, values.get(label))]
-                if label in values and same:
-                    values[label] = same[0]
-        for label, value in values.items():
-            good = is_real(value) and not math.isnan(value)
-            require(good, f"{label!r} of a point: a number, or a category of the choice", value)
-        return values
-
-    def _active(self, node: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The labels that an expression uses, with their values; missing ones are drawn."""
-        if node.name == "hyperopt_param":
-            label = node.pos_args[0].obj
-            distribution = node.pos_args[1]
-            if label in given:
-                yield label, given[label]
-            else:
-                import numpy  # which HyperOpt needs as well
-                from hyperopt.pyll import stochastic
-
-                generator = numpy.random.default_rng(self._rng.getrandbits(63))
-                yield label, stochastic.sample(distribution, generator).item()
-            return
-        parts = [*node.pos_args, *(part for _, part in node.named_args)]
-        if node.name == "switch":
-            ((label, index),) = self._active(parts[0], given)
-            options = parts[1:]
-            require(index in range(len(options)), f"{label!r} of a point: an index below {len(options)}", index)
-            yield label, index
-            parts = [options[int(index)]]
-        for part in parts:
-            yield from self._active(part, given)
 
     def _insert(self, tid: int, values: Mapping[str, Any]) -> Any:
         import hyperopt
@@ -282,33 +212,3 @@ def _number_node(name: str, sampler: Sampler, low: float, high: float, q: float 
     if q:
         return hp.quniform(name, low, high, q)
     return hp.uniform(name, low, high)
-
-
-def _converted(space: Any, label: str) -> Any:
-    """See `HyperOptSearch.convert_search_space`; `space` may be any part of a space."""
-    from hyperopt import hp
-    from hyperopt.pyll import scope
-
-    space = copy_tree(space)
-    for path, domain in list(find_unresolved(space)):
-        name = "/".join(filter(None, (label, path_text(path))))
-        if domain.is_grid() or not is_searchable(domain):
-            raise ValueError(f"parameter {name!r} must be of a kind that HyperOpt can draw, but got {shown(domain)}")
-        sampler, q = sampler_and_step(domain)
-        if isinstance(domain, Categorical):
-            node = hp.choice(
-                name, [_converted(each, f"{name}/{index}") for index, each in enumerate(domain.categories)]
-            )
-        elif isinstance(domain, Integer):
-            first, stop = domain.index_range(int(q or 1))
-            node = scope.int(_number_node(name, sampler, first - 0.5, stop - 0.5, 1))
-            if q:
-                node = node * int(q)
-        else:
-            is_single = domain.lower == domain.upper  # which HyperOpt cannot draw
-            if is_single:
-                node = domain.lower
-            else:
-                node = _number_node(name, sampler, domain.lower, domain.upper, q)
-        space = assign_value(space, path, node)
-    return space

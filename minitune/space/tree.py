@@ -329,13 +329,9 @@ def _tag_text(value: Any) -> str:
     """A value as text for a tag."""
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
         return f"{float(value):.4g}"  # with its point and the sign of its exponent, which file names allow
-    text = without_addresses(str(getattr(value, "__name__", value))[:_TAG_LIMIT])
+    # An address would differ from process to process.
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", str(getattr(value, "__name__", value))[:_TAG_LIMIT])
     return re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
-
-
-def without_addresses(text: str) -> str:
-    """The text of an object without the addresses in it, which differ from process to process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
 _name_text = lru_cache(maxsize=1_000)(_tag_text)
