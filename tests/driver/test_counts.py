@@ -19,11 +19,11 @@ ROOM = 1.05
 @pytest.mark.parametrize(
     ("kind", "calls", "modules", "records", "system_calls"),
     [
-        ("report", 40, 25, 1, 6),
-        ("asha", 48, 28, 1, 6),
-        ("fresh", 292, 47, 4, 42),
-        ("reused", 221, 42, 4, 25),
-        ("returned", 204, 42, 4, 21),
+        ("report", 39, 23, 1, 6),
+        ("asha", 47, 26, 1, 6),
+        ("fresh", 304, 45, 4, 42),
+        ("reused", 233, 40, 4, 25),
+        ("returned", 218, 40, 4, 21),
     ],
 )
 def test_the_driver_takes_few_steps(kind, calls, modules, records, system_calls, monkeypatch):
