@@ -63,6 +63,7 @@ DIFFERENCES = {
     "tune.TuneContext.get_metadata": "part of Ray Train",
     "tune.experiment.Trial": "users do not make trials; storage, files and checkpoints belong to the run",
     **{f"tune.experiment.Trial.{name}": "part of Ray's engine" for name in INTERNAL.split()},
+    "tune.experiment.Trial.get_error": "Result.error has it",
     "tune.experiment.Trial.update_resources": "a trial keeps its resources",
     **{
         f"tune.search.{name}": "a run saves what get_state returns"
