@@ -97,12 +97,12 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
     files.atomic_write(target, steps + line.encode())
 
 
-def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:
-    """The schedule that led to a member's last configuration: the first one (None if the file is empty), and ascending
-    pairs of the iteration and the new one.
+def read_policy(path: str) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]:
+    """The schedule that led to a member's last configuration: the first one, and ascending pairs of the iteration and
+    the new one.
 
     Raises:
-        ValueError: If the file cannot be read, or is no policy file.
+        ValueError: If the file cannot be read, is empty, or is no policy file.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -112,7 +112,9 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
             f"policy_file must be a file that PopulationBasedTraining has written, but {path!r} cannot be read "
             f"({error}); it lies in the run's directory as pbt_policy_<trial id>.txt"
         ) from error
-    start = None
+    if not steps:
+        raise ValueError(f"policy_file must have at least one exploit, but {path!r} is empty")
+    start = steps[-1].old_config
     changes = list[tuple[int, dict[str, Any]]]()
     expected: str | None = None
     for step in reversed(steps):
@@ -170,8 +172,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
     def __init__(self, policy_file: str | os.PathLike[str]):
         require(isinstance(policy_file, (str, os.PathLike)), "policy_file: the path of a policy file", policy_file)
         self.policy_file = os.path.expanduser(os.fspath(policy_file))
-        start, self._changes = read_policy(self.policy_file)
-        self.config: dict[str, Any] = start or {}
+        self.config, self._changes = read_policy(self.policy_file)
         self.experiment_tag = f"replay_{os.path.basename(self.policy_file)}"
         self._trial_id = ""
         self._step = 0
@@ -181,7 +182,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         """Give the trial the configuration that the schedule begins with.
 
         Raises:
-            ValueError: If it is the second trial, or there is no configuration.
+            ValueError: If it is the second trial.
         """
         if trial.trial_id == self._trial_id:
             return
@@ -191,11 +192,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
                 "num_samples=1 and no grid_search"
             )
         self._trial_id = trial.trial_id
-        if not self._changes:
-            if not trial.current_config:
-                raise ValueError(f"there is no configuration: {self.policy_file!r} is empty, and so is param_space")
-            self.config = trial.current_config
-            return
         if trial.current_config:
             logger.warning("trial %s gets the configuration of %s", trial.name, self.policy_file)
         trial.set_config(self.config)

@@ -11,6 +11,7 @@ from typing import Any
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require
 from minitune.base.numbers import as_number, known_number
+from minitune.base.text import warn_once
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
@@ -190,17 +191,11 @@ class TPESearch(SpaceSearcher):
         given = copy_tree(dict(parameters))
         observation = Observation(self._count, config=given)
         self._count += 1
-        for step, each in enumerate(intermediate_values or [], 1):
-            observation.step = step
-            observation.value = as_number(each)
-            observation.rows[step] = observation.value
-        if not (pruned and value is None):
-            if isinstance(value, (list, tuple)):
-                observation.value = tuple(map(as_number, value))
-            else:
-                observation.value = as_number(value)
-            observation.step = observation.step or 1
-            observation.rows[observation.step] = observation.value
+        if intermediate_values:
+            warn_once(f"{type(self).__name__} learns from the value of a point: intermediate_values have no effect")
+        observation.value = tuple(map(as_number, value)) if isinstance(value, (list, tuple)) else as_number(value)
+        observation.step = 1
+        observation.rows[1] = observation.value
         self._take_up(observation)
         self._end(observation, error)
 
@@ -291,10 +286,7 @@ class TPESearch(SpaceSearcher):
             raise no_space(self)
         require_mode(self)
         if self._ranking is None:
-            if isinstance(self._mode, (list, tuple)):
-                modes = list(self._mode)
-            else:
-                modes = [self._mode or "min"]
+            modes = list(self._mode) if isinstance(self._mode, (list, tuple)) else [self._mode or "min"]
             self._ranking = Ranking(modes, self._by_rung, [*self._ended, *self._live.values()])
         return self._model, self._ranking
 

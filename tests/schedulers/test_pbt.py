@@ -507,6 +507,5 @@ def test_invalid_replay_is_refused(tmp_path, caplog):
     assert context.trials[0].config == {"lr": 1}
     with pytest.raises(ValueError, match="a replay trains one trial"):
         scheduler.on_trial_add(context, context.trials[1])
-    empty = PopulationBasedTrainingReplay(write_policy(tmp_path))
-    with pytest.raises(ValueError, match="there is no configuration"):
-        empty.on_trial_add(context, context.trials[1])
+    with pytest.raises(ValueError, match="must have at least one exploit"):
+        PopulationBasedTrainingReplay(write_policy(tmp_path))

@@ -19,7 +19,10 @@ def tpe(space=SPACE, **options):
     ("point", "text"),
     [
         ({"lr": 0.1, "kin": "a"}, r"must be one of the search space, but got 'kin' \(did you mean 'kind'\?\); there"),
-        ({"deep": {"momentun": 0.1}}, r"got 'deep/momentun' \(did you mean 'deep/momentum'\?\); there are momentum"),
+        (
+            {"deep": {"momentun": 0.1}},
+            r"got 'deep/momentun' \(did you mean 'deep/momentum'\?\); there are deep/momentum",
+        ),
         ({"deep/momentun": 0.1}, "got 'deep/momentun'"),
         ({"nothing": 1}, "got 'nothing'; there are lr, deep, kind, data"),
     ],

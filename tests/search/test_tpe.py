@@ -485,33 +485,6 @@ def test_the_model_is_used_when_enough_trials_have_ended():
     assert after(5, 1) != after(5, -1)
 
 
-def by_rungs(tell):
-    """What is suggested after thirty trials of three steps, where short ones look better, which `tell` tells."""
-    searcher = TPESearch(seed=0)
-    searcher.set_search_properties("loss", "min", SQUARE, stops_early=True)
-    rng = random.Random(0)
-    for number in range(30):
-        config = {name: rng.random() for name in SQUARE}
-        tell(searcher, str(number), config, [bowl(config) + 1 / step for step in (1, 2, 3)[: 1 + number % 3]])
-    return searcher.suggest("next")
-
-
-def tell_steps(searcher, name, config, values):
-    searcher.adopt(name, config)
-    for step, value in enumerate(values, 1):
-        searcher.on_trial_result(name, {"loss": value, "training_iteration": step})
-    searcher.on_trial_complete(name)
-
-
-def test_a_known_point_counts_at_the_steps_of_its_intermediate_values():
-    def tell_point(searcher, name, config, values, **more):
-        searcher.add_evaluated_point(config, values[-1], **more or {"intermediate_values": values})
-
-    steps = by_rungs(tell_steps)
-    assert by_rungs(tell_point) == steps
-    assert by_rungs(lambda *told: tell_point(*told, pruned=False)) != steps
-
-
 def test_a_trial_that_changes_its_configuration_changes_no_point():
     lists = domains.choice([[1, 2], [3]])
     space = {"x": domains.uniform(0, 1), "layers": lists, "deep": {"list": lists}}
