@@ -624,7 +624,7 @@ for _kind, _type in ((Domain, Any), (Categorical, Any), (Function, Any), (Float,
 
 def _is_multiple(value: float, q: float) -> bool:
     steps = value / q
-    return math.isclose(steps, round(steps), abs_tol=1e-9)
+    return math.isfinite(steps) and math.isclose(steps, round(steps), abs_tol=1e-9)
 
 
 _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
