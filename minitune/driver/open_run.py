@@ -87,8 +87,7 @@ def begin(recorder: Recorder, plan: Plan, description: RunDescription, first: re
     journal = recorder.journal
     if first is not None:
         journal.append(first)
-    limits = plan.experiment.stopping_criterion
-    journal.append(records.opened(os.getpid(), socket.gethostname(), plan.tune_config.budget_s(), limits, description))
+    journal.append(records.opened(os.getpid(), socket.gethostname(), plan.tune_config.budget_s(), description))
     journal.sync()  # from here on the run can be resumed even after a power cut
     with suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
         files.sync_directory(os.path.dirname(recorder.run.path))

@@ -341,14 +341,8 @@ def create_trial_directory(
 def _default_directory_name(trial: Trial) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
-    if trial.experiment_tag:
-        identifier = f"{trial.name}_{trial.experiment_tag}"
-    else:
-        identifier = trial.name
-    text = clean_name(identifier)
-    if len(text) > _IDENTIFIER_LENGTH or not text.isascii():
-        text = _cut(text, _IDENTIFIER_LENGTH)
-    return f"{text}_{date_text()}"
+    identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
+    return f"{_cut(clean_name(identifier), _IDENTIFIER_LENGTH)}_{date_text()}"
 
 
 def check_trial_name(name: str) -> str:

@@ -90,15 +90,9 @@ def run(
     }
 
 
-def opened(
-    pid: int,
-    host: str,
-    time_budget_s: float | None = None,
-    limits: Mapping[str, Any] | None = None,
-    description: RunDescription | None = None,
-) -> Record:
-    """A driver starts to work on the run. Pid and host tell people which process it was. `time_budget_s` and `limits`
-    let others estimate the time left. The next driver needs the description.
+def opened(pid: int, host: str, time_budget_s: float | None, description: RunDescription) -> Record:
+    """A driver starts to work on the run. Pid and host tell people which process it was. `time_budget_s` lets others
+    estimate the time left. The next driver needs the description.
     """
     return {
         KIND: OPEN,
@@ -106,18 +100,16 @@ def opened(
         "pid": pid,
         "host": host,
         "time_budget_s": time_budget_s,
-        "limits": limits or {},
-        "description": None if description is None else dict(vars(description)),
+        "description": dict(vars(description)),
         "at": clock.current.time(),
     }
 
 
-def description_of(record: Record) -> RunDescription | None:
-    """What a `run` or `open` record says of what the run does; None if it says nothing."""
+def description_of(record: Record) -> RunDescription:
+    """What a `run` or `open` record says of what the run does."""
     if record[KIND] == RUN:
         return RunDescription(record["metric"], record["mode"])
-    fields = record["description"]
-    return None if fields is None else RunDescription.of_fields(fields)
+    return RunDescription.of_fields(record["description"])
 
 
 def trial(

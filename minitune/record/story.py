@@ -109,14 +109,12 @@ class LastDriver:
 
     Attributes:
         time_budget_s: Seconds after which it ends the run; None without a limit.
-        limits: The stopping criterion of the trials; may be empty.
         ended_before: The ids of the trials that had ended before.
         took_s: How long it ran, in seconds; None if it is running, or this is not on record.
     """
 
     opened_s: float = 0.0
     time_budget_s: float | None = None
-    limits: Mapping[str, Any] = field(default_factory=dict)
     ended_before: set[str] = field(default_factory=set)
     ending: Ending | None = None
     took_s: float | None = None
@@ -254,10 +252,8 @@ class Story:
         self.total_samples = record["total_samples"]
 
     def _describe(self, record: records.Record) -> None:
-        description = records.description_of(record)
-        if description is not None:
-            self.description = description.after(self.description)
-            self.setup = replace(self.setup, goal=self.description.goal)
+        self.description = records.description_of(record).after(self.description)
+        self.setup = replace(self.setup, goal=self.description.goal)
 
     def _on_open(self, effect: Effect) -> None:
         """A driver starts: trials that had a worker of the driver before go back into the queue.
@@ -269,7 +265,6 @@ class Story:
             earlier_s=self.worked_s,
             opened_s=record["at"],
             time_budget_s=record["time_budget_s"],
-            limits=record["limits"],
             ended_before={trial.trial_id for trial in self.trials if trial.phase in ENDED_PHASES},
         )
         self._describe(record)
@@ -428,7 +423,6 @@ class Story:
         return Trial(
             self.setup.trainable_name,
             trial_id=record["trial"],
-            stopping_criterion=self.driver.limits,
         )
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
