@@ -77,15 +77,11 @@ class _CoveredStreams:
 
 
 class Screen:
-    """A terminal with a block of lines that is redrawn. `open_screen` creates it, `close` releases the terminal.
-
-    Attributes:
-        is_erased: Whether other code has printed since the last `draw`.
-    """
+    """A terminal with a block of lines that is redrawn. `open_screen` creates it, `close` releases the terminal."""
 
     def __init__(self, stream: Any):
         self.has_color = has_color(stream)
-        self.is_erased = False
+        self._is_erased = False  # whether other code has printed since the last `draw`
         self._stream = stream
         self._console = Console(stream)
         self._lock = threading.RLock()
@@ -115,10 +111,10 @@ class Screen:
         with self._lock:
             if self._is_in_foreground() is False:
                 self._forget()
-                self.is_erased = False  # there is no block to show again
+                self._is_erased = False  # there is no block to show again
                 return
             columns = self.size()[0] + 1
-            if not self.is_erased and self._drawn == list(lines) and self._drawn_columns == columns:
+            if not self._is_erased and self._drawn == list(lines) and self._drawn_columns == columns:
                 return
             text = self._way_up(columns)
             if self._is_torn:  # the block must not begin in the middle of a line
@@ -127,7 +123,7 @@ class Screen:
             self._write(text + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
             self._drawn = list(lines)
             self._drawn_columns = columns
-            self.is_erased = False
+            self._is_erased = False
 
     def write(self, text: str) -> None:
         """Print `text` above the block. Blocks as printing does."""
@@ -169,7 +165,7 @@ class Screen:
 
     def _forget(self) -> None:
         self._drawn = []
-        self.is_erased = True
+        self._is_erased = True
 
     def _note(self, text: str) -> None:
         if text:
