@@ -67,14 +67,7 @@ class Checkpoint:
                 f"path must be a directory's path, but got {type(path).__name__}; write your state to a directory "
                 "and pass that"
             )
-        text = os.fspath(path)
-        scheme, separator, rest = text.partition("://")
-        if separator and scheme != "file":
-            raise ValueError(
-                f"path must be a directory on the local file system, but got {text!r}; "
-                "mount the storage and pass a path"
-            )
-        self.path = os.path.abspath(rest if separator else text)
+        self.path = local_path(path)
         self.filesystem = filesystem
 
     @classmethod

@@ -137,25 +137,6 @@ class Study:
         trial, _ = self._open.pop(self._find(config))
         self._end(trial, metrics)
 
-    def add_evaluated_point(self, config: Mapping[str, Any], value: Any, *, error: bool = False) -> None:
-        """Let the searcher learn from a configuration that was tried elsewhere, with a value as for `tell`, also for
-        the history.
-
-        Raises:
-            NotImplementedError: If this searcher cannot.
-            ValueError: If there is no value of the metric.
-        """
-        require(isinstance(config, Mapping), "config: a dict, as ask() returns it", config)
-        require_flag("error", error)
-        metrics = {}
-        if not error:
-            metrics = self._metrics(value)
-        if isinstance(self._search_alg, SearchGenerator):
-            values = [metrics.get(name) for name in self._names]
-            point: Any = values if isinstance(self._metric, (list, tuple)) else values[0]
-            self._search_alg.searcher.add_evaluated_point(copy_tree(dict(config)), point, error)
-        self._history.append(Evaluation(copy_tree(dict(config)), metrics))
-
     @property
     def is_finished(self) -> bool:
         """Whether there will be no more configurations. Open ones can still be told."""
@@ -239,8 +220,7 @@ class Study:
             if config_key(trial.current_config) == key:
                 return trial_id
         raise ValueError(
-            f"config must be one that ask() has returned and whose result was not told yet, but got {shown(config)}; "
-            "use add_evaluated_point() for other results"
+            f"config must be one that ask() has returned and whose result was not told yet, but got {shown(config)}"
         )
 
     def _end(self, trial: Trial, metrics: dict[str, Any]) -> None:

@@ -143,11 +143,11 @@ class Tuner:
     def get_results(self) -> ResultGrid:
         """The results of the last `fit`. Between `restore` and `fit`, those of the restored run so far.
 
-        This unpickles objects of the run, or shows them as texts, with a warning.
+        This unpickles objects of the run; `ExperimentAnalysis(path)` has texts in their place.
 
         Raises:
             RuntimeError: If `fit` has not been called and no run was restored.
-            TuneError: If the restored run cannot be read.
+            TuneError: If the restored run, or an object of it, cannot be read.
             UntrustedStateError: If another user may have written its pickles.
         """
         if self._grid is not None:
@@ -162,11 +162,7 @@ class Tuner:
 
         run = self._resumption.run
         check_trusted(run.path)
-        try:
-            recorded = read_run(run.path, unpickle=True)
-        except TuneError as error:  # a damaged journal raises its error again
-            recorded = read_run(run.path)
-            logger.warning("the results have texts in place of objects: %s", error)
+        recorded = read_run(run.path, unpickle=True)
         settle(recorded)
         is_interrupted = recorded.driver.ending is not None and recorded.driver.ending.kind is EndKind.INTERRUPTED
         return self._make_grid(EndedRun(run, recorded.trials, interrupted=is_interrupted))

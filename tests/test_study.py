@@ -163,34 +163,6 @@ def test_a_study_keeps_constraints_and_ends_without_duplicates():
         assert "all 3 configurations" in one.end_reason
 
 
-def test_a_study_learns_from_evaluated_points():
-    one, plain = (Study({"x": tune.uniform(0, 1)}, TPESearch(n_initial_points=2), mode="min", seed=1) for _ in range(2))
-    for x in (0.1, 0.2, 0.9):
-        one.add_evaluated_point({"x": x}, abs(x - 0.2))
-    assert one.best.config == {"x": 0.2}
-    assert one.ask() != plain.ask()
-
-
-def test_a_study_copies_evaluated_points_and_tells_failed_ones_as_failed():
-    told = []
-
-    class Told(Recording):
-        def add_evaluated_point(self, parameters, value, error=False, *rest):
-            told.append((parameters, value, error))
-
-    one = Study({}, Told(), metric="loss", mode="max")
-    point = {"x": {"y": 1}}
-    one.add_evaluated_point(point, 5)
-    one.add_evaluated_point(point, None, error=True)
-    point["x"]["y"] = 2
-    one.history.clear()
-    assert told == [({"x": {"y": 1}}, 5, False), ({"x": {"y": 1}}, None, True)]
-    assert [(each.config, each.has_failed) for each in one.history] == [
-        ({"x": {"y": 1}}, False),
-        ({"x": {"y": 1}}, True),
-    ]
-
-
 def test_the_first_of_equal_evaluations_is_the_best_by_the_objective_of_the_searcher():
     one = Study({"x": tune.randint(0, 99)}, TPESearch(metric="loss", mode="max"), seed=1)
     for loss in (1, 3, 3, 2):

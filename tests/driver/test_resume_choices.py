@@ -1,8 +1,5 @@
 """The choices of a resume: for finished, unfinished and failed trials, and more samples."""
 
-import importlib
-import shutil
-import sys
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -285,23 +282,6 @@ def test_results_of_a_restored_run_have_the_objects_themselves():
     assert [trial.config["choice"] == choice for trial, choice in zip(looked.trials, choices, strict=True)].count(
         True
     ) == 1
-
-
-def test_an_object_that_cannot_be_loaded_is_shown_as_text(tmp_path, monkeypatch, caplog):
-    module = tmp_path / "module_that_goes.py"
-    module.write_text("class Gone: ...\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    gone = importlib.import_module(module.stem).Gone
-    fit(counting(1), {"i": 0, "choice": grid_search([gone, Path("a")])})
-    tuner = restore(counting(1))
-    module.unlink()
-    monkeypatch.delitem(sys.modules, module.stem)
-    importlib.invalidate_caches()
-    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
-    grid = tuner.get_results()
-    assert ["Gone" in repr(grid[0].config["choice"]), grid[1].metrics["n"]] == [True, 1]
-    assert "the results have texts in place of objects: " in caplog.text
-    assert "module_that_goes" in caplog.text
 
 
 def test_results_of_a_run_that_others_can_write_are_not_read():
