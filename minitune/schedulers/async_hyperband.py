@@ -51,25 +51,17 @@ class Entry(NamedTuple):
     trial_id: str
 
 
-def exact(factor: float) -> int | Fraction:
-    """`factor` as the number that the user wrote, so that division by it does not round: an int, or a Fraction (1.1 is
-    eleven tenths).
-    """
-    if isinstance(factor, int):
-        fraction = Fraction(factor)
-    else:
-        fraction = Fraction(repr(float(factor)))
-    if fraction.denominator == 1:
-        return int(fraction)
-    return fraction
+def exact(factor: float) -> Fraction:
+    """`factor` as the number that the user wrote, so that division by it does not round: 1.1 is eleven tenths."""
+    return Fraction(repr(float(factor)))
 
 
-def bracket_size(brackets: int, index: int, factor: int | Fraction) -> int:
+def bracket_size(brackets: int, index: int, factor: Fraction) -> int:
     """The number of trials in bracket p of B brackets: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws brackets as often.
 
     Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1.
     """
-    return math.ceil(Fraction(brackets, brackets - index) * Fraction(factor) ** (brackets - 1 - index))
+    return math.ceil(Fraction(brackets, brackets - index) * factor ** (brackets - 1 - index))
 
 
 @dataclass(slots=True)

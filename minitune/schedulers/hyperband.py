@@ -101,7 +101,7 @@ class Bracket:
         if entry is not None and self.rung.holds(entry):
             self.rung.ranked.remove(entry)
 
-    def close(self, eta: int | Fraction) -> Rung | None:
+    def close(self, eta: Fraction) -> Rung | None:
         """Close the present rung if all trials have come to it. Those that are kept wait there."""
         if self.room or not self.members or self.num_moving or self.is_at_end:
             return None

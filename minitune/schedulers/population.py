@@ -73,7 +73,7 @@ class Population:
         fraction: The part of the population that makes its upper end, and its lower end.
     """
 
-    def __init__(self, fraction: int | Fraction):
+    def __init__(self, fraction: Fraction):
         self.members: dict[str, Member] = {}
         self.fraction = fraction
         self._ranked: list[Entry] = []  # the entries of all members that have one, the best first

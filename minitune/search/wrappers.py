@@ -163,14 +163,6 @@ class Repeater(SearcherWrapper):
         self._open: _Group | None = None
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """Warns if the last group will not be full."""
-        num_samples = spec.get("num_samples")
-        if num_samples is not None and num_samples > 0 and num_samples % self.repeat:
-            logger.warning(
-                "num_samples counts trials, repeats included: the last %d of %d do not fill a group of %d and are "
-                "ignored by the searcher",
-                *(num_samples % self.repeat, num_samples, self.repeat),
-            )
         return super().set_search_properties(metric, mode, config, **{**spec, "may_repeat": False})
 
     def suggest(self, trial_id: str) -> Suggestion:
