@@ -420,10 +420,7 @@ class Story:
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
-        return Trial(
-            self.setup.trainable_name,
-            trial_id=record["trial"],
-        )
+        return Trial(self.setup.trainable_name, trial_id=record["trial"])
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
         """Add a trial, or put it in the place of `replaced`."""
