@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from minitune.base import clock, files
 from minitune.base.files import StorageContext
 from minitune.base.lazy import submodules
-from minitune.base.numbers import as_number, known_number
+from minitune.base.numbers import as_number
 from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
@@ -24,11 +24,9 @@ from minitune.experiment.lifecycle import ENDED_PHASES, ERROR, STATUS, TRANSITIO
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
-    CONFIG,
     DONE,
     EXPERIMENT_TAG,
     EXPR_ERROR_FILE,
-    TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
     complete,
@@ -94,11 +92,6 @@ class Progress:
     metrics: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] | None = None
     analysis: MetricAnalysis = field(default_factory=MetricAnalysis)
-
-    @property
-    def training_s(self) -> float:
-        """The seconds of training; 0 if they are unknown, as a callback may have put anything there."""
-        return known_number(self.metrics.get(TIME_TOTAL_S)) or 0.0
 
     def copy(self) -> Progress:
         """A copy that later reports do not change."""
@@ -331,12 +324,6 @@ class Trial:
         The driver uses `progress.metrics`, without `config`.
         """
         return _for_users(self.progress)
-
-    @last_result.setter
-    def last_result(self, result: dict[str, Any]) -> None:
-        metrics = dict(result)
-        self.progress.config = metrics.pop(CONFIG, None)
-        self.progress.metrics = metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
         """Make a nested result the last one, count it, and add it to the statistics."""

@@ -23,10 +23,12 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
+from minitune.base.numbers import known_number
 from minitune.base.table import format_cell
 from minitune.base.text import cut, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
 from minitune.record.standing import RUNNING_RUN
+from minitune.result import TIME_TOTAL_S
 from minitune.space.tree import value_at_text
 from minitune.view.best import ranked
 from minitune.view.facts import CONTINUE, run_facts, trial_facts
@@ -236,7 +238,7 @@ def _of_trial(history: RunHistory, each: TrialHistory, metrics: Sequence[str]) -
         "curve": _rounded(each.values),
         "steps": None if is_counted else steps,  # of the curve; None: 1, 2, 3 ...
         "courses": _courses(each, len(history.trials)),
-        "total_s": trial.progress.training_s,
+        "total_s": known_number(trial.progress.metrics.get(TIME_TOTAL_S)) or 0.0,
         "reported_s": each.reported_s,
         "copies": each.copies,
         "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
