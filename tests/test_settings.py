@@ -1,12 +1,8 @@
-"""Settings: which variable decides, what is no number, and which names are told to be misspelt."""
-
-import logging
-import os
+"""Settings: which variable decides and what is no number."""
 
 import pytest
-from kit import fit
 
-from minitune.base import settings, text
+from minitune.base import text
 from minitune.base.settings import (
     SETTINGS,
     check_numbers,
@@ -14,7 +10,6 @@ from minitune.base.settings import (
     number_setting,
     setting,
     variable_of,
-    warn_of_unknown,
 )
 
 NUMBERS = [name for name, entry in SETTINGS.items() if entry.is_number]
@@ -88,38 +83,7 @@ def test_the_error_names_the_variable_that_was_read(monkeypatch):
         check_numbers()
 
 
-@pytest.mark.parametrize(
-    ("variable", "meant"),
-    [
-        ("MINITUNE_STORAGE_PAHT", "MINITUNE_STORAGE_PATH"),
-        ("MINITUNE_EXECUTORS", "MINITUNE_EXECUTOR"),
-        ("MINITUNE_RESUM", "MINITUNE_RESUME"),
-        ("MINITUNE_SOMETHING_ELSE", None),
-        ("STORAGE_PAHT", None),
-        *((f"MINITUNE_{name}", None) for name in SETTINGS),
-        *((name, None) for name in (settings.RESUME, settings.PROGRAM)),
-    ],
-)
-def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(variable, meant, monkeypatch, caplog):
-    caplog.set_level(logging.WARNING, "minitune")
-    for name in [name for name in os.environ if name.startswith("MINITUNE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv(variable, "1")
-    warn_of_unknown()
-    warn_of_unknown()
-    expected = []
-    if meant is not None:
-        expected = [f"{variable} is no setting of minitune (did you mean {meant}?)"]
-    assert caplog.messages == expected
-
-
 def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch):
     monkeypatch.setenv("MINITUNE_EXECUTOR", "local")
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "auto")
     check_numbers()
-
-
-def test_a_run_tells_of_a_misspelt_variable(monkeypatch, caplog, tmp_path):
-    monkeypatch.setenv("MINITUNE_NUM_CPU", "2")
-    fit(lambda config: {"loss": 1}, storage_path=tmp_path)
-    assert caplog.messages == ["MINITUNE_NUM_CPU is no setting of minitune (did you mean MINITUNE_NUM_CPUS?)"]

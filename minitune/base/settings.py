@@ -10,10 +10,6 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_PREFIX = "MINITUNE_"
-_SIMILAR = 0.8
-"""How similar the names of two settings are, from 0 to 1, if one of them is probably misspelt."""
-
 
 class Setting(NamedTuple):
     """One setting.
@@ -125,22 +121,6 @@ def check_numbers() -> None:
     for name, entry in SETTINGS.items():
         if entry.is_number and setting(name) != entry.default:  # the default need not be a number ("auto")
             number_setting(name)
-
-
-def warn_of_unknown() -> None:
-    """Warn once of each variable that has nearly the name of a setting. Others may belong to another program."""
-    known = {*SETTINGS, *(name.removeprefix(_PREFIX) for name in (RESUME, PROGRAM))}
-    for variable in os.environ:
-        name = variable.removeprefix(_PREFIX)
-        if name == variable or name in known:
-            continue
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, known, 1, _SIMILAR)
-        if close:
-            from minitune.base.text import warn_once
-
-            warn_once(f"{variable} is no setting of minitune (did you mean {_PREFIX}{close[0]}?)")
 
 
 def variable_of(name: str) -> str:

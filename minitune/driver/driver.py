@@ -28,7 +28,7 @@ from minitune.base.disk import has_too_many_open, open_files_error
 from minitune.base.forks import Origin
 from minitune.base.randomness import lending
 from minitune.base.seeds import draw_global_seed
-from minitune.base.settings import check_numbers, is_on, warn_of_unknown
+from minitune.base.settings import check_numbers, is_on
 from minitune.config import default_storage_path
 from minitune.driver.hooks import Hooks
 from minitune.driver.interrupts import Interrupts
@@ -178,7 +178,6 @@ class Driver:
         self.make_plugins()
         # The settings from the environment; each of these raises or warns.
         check_numbers()
-        warn_of_unknown()
         self.executor = build_executor(self.plan, lambda: self._directory)
         self._closing.enter_context(runtime.counting(self.executor))
         self._closing.callback(self.executor.shutdown)
