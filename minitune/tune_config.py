@@ -93,10 +93,6 @@ class TuneConfig(Config):
     """Functions of the configuration that must return True. One that violates them is drawn again, and left out of a
     grid; a point to evaluate that does is an error.
     """
-    preload: bool = True
-    """Whether a process that forks the workers loads the trainable, its values and its first imports of installed
-    packages once for the run. False for a module that must be imported again for each trial.
-    """
     warm_start: Sequence[Any] | None = None
     """Earlier runs whose trials the search takes up: directories, names, or `ResultGrid` objects. Their spaces share
     parameters with this one, and the metric means the same. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
@@ -144,7 +140,6 @@ class TuneConfig(Config):
             )
         require_flag("reuse_actors", self.reuse_actors)
         require_flag("deterministic", self.deterministic)
-        require_flag("preload", self.preload)
         if self.deterministic and not limit:
             raise ValueError(
                 "deterministic=True needs max_concurrent_trials, because the order of results depends on it, but "

@@ -258,7 +258,6 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
             output_names=plan.experiment.output_names,
             changes_directory=changes_directory,
             needed=NEEDED_BY_TRIALS,
-            preload=bool(tune.preload),
             ahead=plan.zygote,
         )
     elif name == "inline":

@@ -108,7 +108,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     Args:
         directory: Returns an existing directory for stored values, at the first one; they are removed at the end.
         needed: Modules that all workers need, imported once by a zygote.
-        preload: Whether a zygote loads shared values once for all workers.
         ahead: The first zygote, if it was started already.
 
     Raises:
@@ -124,7 +123,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         output_names: tuple[str, str] = ("stdout", "stderr"),
         changes_directory: bool = True,
         needed: Sequence[str] = (),
-        preload: bool = True,
         ahead: ZygoteProcess | None = None,
     ):
         if nesting_depth() > MAX_NESTING:
@@ -141,7 +139,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._processes: set[WorkerProcess] = set()  # those that have not ended; none refers to this object
         super().__init__(ledger_of(machine), loop, functools.partial(_end_all, self._processes, self._launcher.close))
         self._memory_kills = MemoryKills()
-        self._preloads = preload
         self._host = socket.gethostname()
         self._packer = _Packer(directory)
         self._output_names = output_names
@@ -161,8 +158,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     def share(self, value: Any) -> Ref:
         """Store `value` in a file: workers map its large buffers; the rest is preloaded with `Ref.preload`."""
         handle = self._packer.store(value)
-        if self._preloads:
-            self._launcher.preload(dumps(functools.partial(handle.preload, first_imports(value)), "the handle"))
+        self._launcher.preload(dumps(functools.partial(handle.preload, first_imports(value)), "the handle"))
         return handle
 
     # -- actors --------------------------------------------------------------------------------------------------

@@ -69,8 +69,8 @@ def test_only_leading_imports_are_preloaded(script):
     assert found == ([BY_EACH] * 3, "")
 
 
-def test_without_preload_each_trial_imports_everything_itself(script):
-    """`fit_each` sets `preload=False` for what is "fresh"."""
+def test_a_new_interpreter_for_each_trial_imports_everything_itself(script):
+    """`fit_each` starts such for what is "fresh"."""
     found = imports(script, "imports_first.py", "trainable, __import__('users').train", "installed fresh")
     assert found == ([BY_EACH] * 2, "")
 

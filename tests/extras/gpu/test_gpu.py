@@ -193,8 +193,7 @@ def test_neither_driver_nor_zygote_touches_the_card(tmp_path: Path) -> None:
     assert found["is_forked"]
 
 
-@pytest.mark.parametrize("preload", [True, False])
-def test_preloaded_torch_works_with_a_card_and_without(tmp_path: Path, preload: bool) -> None:
+def test_preloaded_torch_works_with_a_card_and_without(tmp_path: Path) -> None:
     def trainable(config: dict[str, Any]) -> dict[str, Any]:
         import torch
 
@@ -211,13 +210,12 @@ def test_preloaded_torch_works_with_a_card_and_without(tmp_path: Path, preload: 
     grid = Tuner(
         with_resources(trainable, lambda config: {"cpu": 1, "gpu": config["gpu"]}),
         param_space={"gpu": grid_search([1, 0])},
-        tune_config=TuneConfig(preload=preload),
         run_config=run_of(tmp_path),
     ).fit()
     assert not grid.errors
     on_card, without = (result.metrics for result in grid)
     assert (on_card["sum"], on_card["is_initialized"]) == (512, True)
-    assert (without["sum"], without["is_initialized"], without["is_preloaded"]) == (512, False, preload)
+    assert (without["sum"], without["is_initialized"], without["is_preloaded"]) == (512, False, True)
 
 
 def _rows(result: Any) -> list[dict[str, Any]]:
