@@ -26,6 +26,7 @@ from minitune.experiment.trial import Trial, copy_of_metrics
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_text_keys
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
+from minitune.search.searcher import Repeated
 from minitune.space.tree import copy_tree
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper, is_goal_of
 
@@ -222,10 +223,14 @@ class Hooks:
         trial: Trial | None = self._call((self.search_alg.next_trial,), None)
         return trial
 
-    def adopt(self, trial_id: str, config: dict[str, Any]) -> None:
-        """Tell the searcher of a recorded trial."""
-        if self._adopts:
-            self._call((self.search_alg.adopt,), None, trial_id, config)
+    def adopt(self, trial: Trial) -> None:
+        """Tell the searcher of a recorded trial that it has suggested."""
+        config = trial.current_config
+        repeats = trial.repeats
+        if repeats is not None:
+            config = Repeated(config, repeats.trial_id)
+        if self._adopts and (repeats is None or repeats.is_suggested):
+            self._call((self.search_alg.adopt,), None, trial.trial_id, config)
 
     def search_has_ended(self) -> bool:
         """Whether the searcher will never suggest another trial."""

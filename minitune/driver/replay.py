@@ -26,7 +26,6 @@ from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Effect, Story
-from minitune.search.searcher import Repeated
 
 logger = logging.getLogger("minitune")
 
@@ -123,18 +122,14 @@ class Replay(Story):
             return _anew(replaced, record["trial"])
         maker = self.maker
         maker.id_prefix, _, _ = record["trial"].rpartition("_")
-        repeat = records.repeat_of(record)
-        if repeat is None:
-            self.hooks.adopt(record["trial"], record["config"])
-        elif repeat.is_suggested:
-            self.hooks.adopt(record["trial"], Repeated(record["config"], repeat.trial_id))
-        maker.count = max(maker.count, record["number"] + 1)
         trial = Trial(maker.trainable_name)
         maker.equip(trial)
         return trial
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
         if replaced is None:
+            self.hooks.adopt(trial)
+            self.maker.count = max(self.maker.count, trial.number + 1)
             self.state.add(trial)
         else:  # the plug-ins see the old trial end
             replaced.inherited = None

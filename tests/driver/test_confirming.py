@@ -25,7 +25,6 @@ from minitune import (
     Trainable,
     get_context,
     grid_search,
-    randint,
     report,
     uniform,
 )
@@ -216,12 +215,13 @@ def test_a_run_with_more_samples_confirms_what_is_promising_then():
     def train(config):
         return {"loss": config["x"]}
 
-    guesses = BasicVariantGenerator(points_to_evaluate=[{"x": 9}, {"x": 8}, {"x": 7}])
-    fit(train, {"x": randint(1, 7)}, **GOAL, search_alg=guesses, num_samples=3, confirm=1)
+    worst = [0.9999, 0.9998, 0.9997]
+    guesses = BasicVariantGenerator(points_to_evaluate=[{"x": x} for x in worst])
+    fit(train, {"x": uniform(0, 1)}, **GOAL, search_alg=guesses, num_samples=3, confirm=1, seed=1)
     grid = resume(train, add_samples=1)
-    assert [x for _, x in repeated(grid)][:3] == [7, 8, 9]
+    assert [x for _, x in repeated(grid)][:3] == worst[::-1]
     (new,) = [x for _, x in repeated(grid)][3:]
-    assert new < 7
+    assert new < min(worst)
     assert grid.get_best_result().config == {"x": new}
 
 
