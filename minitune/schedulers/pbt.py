@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from minitune.base import files
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, require, require_flag, shown
-from minitune.base.json_text import MAX_ITEMS, short_text
+from minitune.base.json_text import dumps
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import number_text, plain_or_short, warn_once
@@ -83,7 +83,7 @@ def policy_path(run_path: str, trial_id: str) -> str:
 
 def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) -> None:
     """Write one exploit into the run's file and the target's."""
-    line = json.dumps(step, default=_json_value) + "\n"
+    line = dumps(step) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
     with open(path, "ab") as file:
         file.write(line.encode())
@@ -139,18 +139,6 @@ def _step(line: str, path: str) -> ExploitStep:
         f"every line of a policy file must be a JSON list of {len(ExploitStep._fields)} fields (two tags, "
         f"two iterations, two configurations), but {path!r} has {shown(line)}"
     )
-
-
-def _json_value(value: Any) -> Any:
-    """An object that JSON does not know, as a number, a list of an array's items, or text, such as a large array."""
-    if hasattr(value, "__array_interface__") and value.size > MAX_ITEMS:
-        return short_text(value)
-    for convert in ("item", "tolist"):
-        try:
-            return getattr(value, convert)()
-        except Exception:  # no such method, or an array of several items
-            continue
-    return str(value)
 
 
 # -- replay -----------------------------------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ from minitune.base.pickling import dumps_by_value
 from minitune.base.saved import Saved
 from minitune.base.text import number_text, warn_once
 from minitune.experiment import decision
-from minitune.experiment.goal import check_mode
+from minitune.experiment.goal import check_mode, score
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, own_metrics
 
-WORST = float("-inf")
-"""The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
+WORST = -math.inf
+"""The score of what is no number (`goal.score`): below every number."""
 
 SUPPLY_OPEN = "OPEN"
 """New trials can come at any time."""
@@ -333,18 +333,6 @@ class MetricScheduler(FIFOScheduler):
 def has_failed_for_good(trial: Trial) -> bool:
     """Whether the trial gets no other attempt, as far as is known at a failure."""
     return trial.is_finished() or trial.error is not None or 0 <= trial.max_failures < trial.num_failures
-
-
-def score(value: Any, mode: str) -> float:
-    """The score of a reported value: `value` for `max`, `-value` for `min`; `WORST` for NaN and for what is no
-    number.
-    """
-    number = known_number(value)
-    if number is None:
-        return WORST
-    if mode == "max":
-        return number
-    return -number
 
 
 def number_above(name: str, value: Any, least: float, *, or_equal: bool = False) -> float:

@@ -2,17 +2,16 @@
 
 import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kit import FakeContext, Scalar, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 from toy_population import Loop, share_solved, solve
 
 from minitune import choice, uniform
 from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import Transition
-from minitune.schedulers.pbt import ExploitStep, PopulationBasedTraining, PopulationBasedTrainingReplay, write_step
+from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
 
 NAN = math.nan
 
@@ -395,30 +394,6 @@ def test_files_of_exploits_are_as_in_ray_tune(tmp_path):
     policy = [json.loads(line) for line in (tmp_path / "pbt_policy_t0000.txt").read_text().splitlines()]
     assert policy[-1] == lines[-1]
     assert not list(tmp_path.glob("*.tmp"))
-
-
-class Array:
-    def item(self):
-        raise ValueError("of several")
-
-    def tolist(self):
-        return [1, 2]
-
-
-class LargeArray(Array):
-    __array_interface__ = None
-    size = 50_000_000
-
-    def __str__(self):
-        return "[0 1 ... 9]"
-
-
-def test_values_that_json_does_not_know_are_written_as_numbers_lists_or_texts(tmp_path):
-    config = {"scalar": Scalar(0.5), "array": Array(), "path": Path("a/b"), "data": LargeArray()}
-    write_step(str(tmp_path), "t1", "t0", ExploitStep("1", "0", 4, 2, config, {"lr": 1}))
-    (line,) = (tmp_path / "pbt_policy_t1.txt").read_text().splitlines()
-    written = {"scalar": 0.5, "array": [1, 2], "path": "a/b", "data": "[0 1 ... 9]"}
-    assert json.loads(line) == ["1", "0", 4, 2, written, {"lr": 1}]
 
 
 def test_nothing_is_written_when_disabled_or_replayed(tmp_path):
