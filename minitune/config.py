@@ -183,24 +183,11 @@ class ResumeConfig(Config):
 ResumeType = ResumeConfig.ResumeType
 
 
-@dataclass(repr=False)
-class SyncConfig(Config):
-    """Accepted for Ray Tune's signature. There are no files to synchronise."""
+class SyncConfig:
+    """Accepted for Ray Tune's signature, with any arguments. There are no files to synchronise."""
 
-    sync_period: int = 300
-    sync_timeout: int = 1800
-    sync_artifacts: bool = False
-    sync_artifacts_on_checkpoint: bool = True
-    syncer: Any = None
-    sync_on_checkpoint: bool = True
-    upload_dir: Any = None
-    sync_to_driver: Any = None
-    sync_to_cloud: Any = None
-    node_sync_period: Any = None
-    cloud_sync_period: Any = None
-
-    def _check(self) -> None:
-        pass  # every value is valid
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
 
 
 def default_storage_path() -> str:

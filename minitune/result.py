@@ -84,8 +84,6 @@ DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOS
 DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
 DEFAULT_EXPERIMENT_NAME = "default"
 CONFIG_PREFIX = "config"
-EPISODES_THIS_ITER = "episodes_this_iter"
-EPISODES_TOTAL = "episodes_total"
 """Constants that scripts import from Ray Tune."""
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
