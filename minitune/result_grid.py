@@ -290,13 +290,7 @@ class ResultGrid(Sequence[Result]):
             best = next(trial for trial in self._run.trials if trial.trial_id == found[0].trial_id)
         if best is None:
             failed = next(iter(self.errors), None)
-            way_out = ""
-            if filter_nan_and_inf and self._run.find_best(metric, mode, scope, False) is not None:
-                way_out = "; filter_nan_and_inf=False lets NaN and infinities count"
-            counts = ""
-            if 0 < self.num_errors < len(self):
-                counts = f" ({self.num_errors} of them have failed)"
-            raise RuntimeError(f"{self._run.why_no_best(metric)}{way_out}{counts}") from failed
+            raise RuntimeError(self._run.why_no_best(metric)) from failed
         return self._results[self._run.trials.index(best)]
 
     def get_estimates(

