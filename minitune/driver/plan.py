@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import runtime
 from minitune.actor.launcher import new_run_id, start_method
-from minitune.base.checks import require_texts
 from minitune.base.settings import setting
 from minitune.base.user_code import only_imports
 from minitune.checkpoint import Checkpoint
@@ -176,7 +175,6 @@ class Plan:
 
         Raises:
             TuneError: If this is Windows, or this process only imports the caller's module.
-            TypeError: If `sys.path` or `sys.argv` holds an object that workers cannot receive.
             ValueError: See `actor.launcher.start_method`.
         """
         if only_imports():
@@ -190,15 +188,11 @@ class Plan:
                 "minitune cannot run trials on Windows: it needs Linux or macOS. "
                 "WSL is a Linux on your machine: run `wsl --install`, then install minitune and start the script there"
             )
-        if self.executor == "local":
-            # Python ignores objects of `pathlib` in `sys.path`, and so do workers.
-            require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])
-            require_texts("sys.argv", sys.argv)
-            if start_method() == "zygote":
-                from minitune.actor.zygote_process import ZygoteProcess
+        if self.executor == "local" and start_method() == "zygote":
+            from minitune.actor.zygote_process import ZygoteProcess
 
-                with suppress(OSError):  # the start of the first worker reports the error
-                    self.zygote = ZygoteProcess(new_run_id(), NEEDED_BY_TRIALS)
+            with suppress(OSError):  # the start of the first worker reports the error
+                self.zygote = ZygoteProcess(new_run_id(), NEEDED_BY_TRIALS)
         try:
             yield
         finally:

@@ -25,7 +25,6 @@ from minitune import (
     TPESearch,
     Trainable,
     TuneError,
-    Tuner,
     get_checkpoint,
     grid_search,
     report,
@@ -296,30 +295,6 @@ def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch):
 
 
 # -- what the interpreter was told -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "text"),
-    [
-        ("argv", ["script.py", 5], r"sys.argv must hold texts only, but sys.argv\[1\] is 5"),
-        ("argv", None, "sys.argv must be a list of texts, but it is None"),
-        ("path", [*sys.path, None], rf"sys.path must hold texts only, but sys.path\[{len(sys.path)}\] is None"),
-    ],
-)
-def test_settings_that_workers_cannot_inherit_are_named(monkeypatch, name, values, text):
-    monkeypatch.delenv("MINITUNE_EXECUTOR", raising=False)
-    monkeypatch.setattr(sys, name, values)
-    for takes in (lambda: run(count, verbose=0), Tuner(count, run_config=RunConfig(verbose=0)).fit):
-        with pytest.raises(TypeError, match=text):
-            takes()
-    assert not storage().exists()
-    assert run_inline(count)[0].last_result["n"] == 3
-
-
-def run_inline(trainable):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MINITUNE_EXECUTOR", "inline")
-        return run(trainable, verbose=0).trials
 
 
 def test_paths_that_python_passes_over_are_no_error(monkeypatch, tmp_path):
