@@ -203,13 +203,6 @@ class BasicVariantGenerator(SearchAlgorithm):
         return {**super().get_state(), "position": self._table.position, "filter": judged}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned.
-
-        Raises:
-            ValueError: If there is no experiment yet.
-        """
-        if self._experiment is None:
-            raise ValueError("add_configurations must be called first, with the experiment of the state")
         super().set_state(state)
         self._table.reseed(_draws_of(self._seed))
         self._table.seek(state["position"])

@@ -152,7 +152,7 @@ class Filter(Saved):
 
     def _note(self, key: str, config: dict[str, Any], is_admitted: bool) -> None:
         if key not in self._is_admitted and self._size < math.inf and not fits(self._space, config):
-            self._outside += 1  # a point that the user has given: the space is not used up by it
+            self._outside += 1  # of a run that had another space: it does not use up this one
         self._is_admitted[key] = is_admitted
 
     def broken_constraint(self, config: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ same ones with the same message.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import is_whole, require, shown
@@ -163,18 +163,6 @@ def unquantized(parameter: Parameter, value: Any) -> Any:
 
 
 # -- points of users --------------------------------------------------------------------------------------------------
-
-
-def checked_rewards(rewards: Any, count: int) -> list[Any]:
-    """`evaluated_rewards` as a list, whose length must be `count`."""
-    is_list = isinstance(rewards, Iterable) and not isinstance(rewards, (Mapping, str))
-    found = []
-    if is_list:
-        found = list(rewards)
-    require(
-        is_list and len(found) == count, "evaluated_rewards: None or one value for each of points_to_evaluate", rewards
-    )
-    return found
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

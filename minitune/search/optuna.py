@@ -20,7 +20,6 @@ from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatt
 from minitune.search.foreign import (
     LibrarySearcher,
     check_library,
-    checked_rewards,
     evaluated_values,
     quantized,
     refuse_normal,
@@ -227,7 +226,9 @@ class OptunaSearch(LibrarySearcher):
             logger.warning("OptunaSearch: seed=%r has no effect on the given sampler; pass it to the sampler", seed)
         self._known: list[tuple[Any, ...]] = []  # arguments of `add_evaluated_point` that wait for the study
         if evaluated_rewards is not None:
-            rewards = checked_rewards(evaluated_rewards, len(self._points))
+            rewards = list(evaluated_rewards)
+            good = len(rewards) == len(self._points)
+            require(good, "evaluated_rewards: None or one value for each of points_to_evaluate", evaluated_rewards)
             self._known = [(dict(point), reward) for point, reward in zip(self._points, rewards, strict=True)]
             self._points = []
         self._sampler = sampler

@@ -79,12 +79,6 @@ def test_a_table_goes_on_from_its_state_and_from_a_replay(made):
     assert configs(replayed) == whole[made:]
 
 
-def test_a_state_needs_the_experiment():
-    generator = basic(SPACE)
-    with pytest.raises(ValueError, match="add_configurations must be called first"):
-        BasicVariantGenerator().set_state(generator.get_state())
-
-
 def test_a_limit_holds_trials_back_and_paused_ones_do_not_count():
     generator = basic({"r": uniform(0, 1)}, 10, max_concurrent=2)
     trials = [generator.next_trial() for _ in range(3)]
