@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
@@ -109,7 +108,7 @@ class Model:
             if (firsts := first_equals(domain.categories)) is not None
         }
         self.count = self._count_configurations(None)
-        self._tried: Counter[frozenset[tuple[str, Any]]] = Counter()  # of a finite space
+        self._tried: set[frozenset[tuple[str, Any]]] = set()  # of a finite space
         self._places = _Tried()  # of an infinite one, in `whole`
         self._untried: list[dict[str, Any]] | None = None
 
@@ -126,7 +125,7 @@ class Model:
             return
         key = self._key(observation)
         if key is not None:
-            self._tried[key] += 1
+            self._tried.add(key)
 
     def remove(self, observation: Observation) -> None:
         """Remove an observation. A configuration of a finite space still counts as tried."""
