@@ -163,7 +163,12 @@ REFUSED = {
         "must be 'local', 'inline' or 'ray'",
     ),
     "a number of CPUs": (trainable, {}, {"MINITUNE_NUM_CPUS": "some"}, "MINITUNE_NUM_CPUS must be a number"),
-    "a number": (trainable, {}, {"MINITUNE_MAX_SAMPLES": "soon"}, "MINITUNE_MAX_SAMPLES must be a number >= 0"),
+    "a number": (
+        trainable,
+        {},
+        {"MINITUNE_WARN_THRESHOLD_S": "soon"},
+        "MINITUNE_WARN_THRESHOLD_S must be a number >= 0",
+    ),
 }
 
 

@@ -46,8 +46,6 @@ SETTINGS: Mapping[str, Setting] = {
     "GLOBAL_CHECKPOINT_S": Setting("auto", ("TUNE_GLOBAL_CHECKPOINT_S",), is_number=True),
     # trials drawn ahead of their workers
     "MAX_PENDING_TRIALS": Setting("auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True),
-    # upper limit for num_samples
-    "MAX_SAMPLES": Setting(is_number=True),
     # 1: the visible devices of workers stay as they are
     "NOSET_CUDA_VISIBLE_DEVICES": Setting("0", ("RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",)),
     # CPUs of this machine that trials may use

@@ -10,7 +10,6 @@ from typing import Any
 
 from minitune.base.checks import check_num_samples, duration_s, require_creator, shown
 from minitune.base.files import StorageContext, local_path
-from minitune.base.settings import number_setting, setting
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
@@ -100,7 +99,7 @@ class Experiment:
         self.storage_path = storage_path or local_dir
         local_path(self.storage_path or default_storage_path())  # raises an error for a path on another machine
         self.param_space = as_space(config, "config")
-        self.num_samples = _limited_samples(check_num_samples(num_samples))
+        self.num_samples = check_num_samples(num_samples)
         # When trials stop: limits of a dict are read for each trial, and a stopper hears the results of all.
         self.stop = stop
         self.stopping_criterion: dict[str, Any] = {}
@@ -321,14 +320,6 @@ def as_space(space: Any, name: str = "param_space") -> dict[str, Any]:
             "give the grid a name: {'x': grid_search([...])}"
         )
     return own_space(space)
-
-
-def _limited_samples(num_samples: int) -> int:
-    """`num_samples`, but at most the number that a variable sets."""
-    if not setting("MAX_SAMPLES"):
-        return num_samples
-    limit = max(1, int(number_setting("MAX_SAMPLES")))
-    return limit if num_samples == -1 else min(num_samples, limit)  # -1: no limit of its own
 
 
 def stopper_of(stop: Any, time_budget_s: float | datetime.timedelta | None) -> Stopper | None:
