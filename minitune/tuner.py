@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,8 +21,6 @@ from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
 from minitune.trainable.util import BoundFunction
 from minitune.tune_config import TuneConfig
-
-logger = logging.getLogger("minitune")
 
 if TYPE_CHECKING:
     from minitune.driver.driver import Driver, EndedRun
@@ -89,13 +86,13 @@ class Tuner:
         of_run = f"tune_config={plan.tune_config!r}, run_config={plan.run_config!r}"
         return f"Tuner({experiment.trainable_name}, param_space={experiment.param_space!r}, {of_run})"
 
-    def fit(self, *, raise_on_failed_trial: bool | None = None, raise_on_interrupt: bool | None = None) -> ResultGrid:
+    def fit(self, *, raise_on_failed_trial: bool | None = None, raise_on_interrupt: bool = False) -> ResultGrid:
         """Run all trials until they have ended. Blocks.
 
         Args:
             raise_on_failed_trial: Raise if a trial has failed, as in CI; by default only if `MINITUNE_RAISE=1`.
             raise_on_interrupt: Raise after Ctrl-C, so that the script ends, too. By default `fit` returns the results
-                so far, with a log message; False: without it.
+                so far.
 
         Returns:
             The results, in order of submission. The error of a failed trial is in its result.
@@ -113,11 +110,8 @@ class Tuner:
             ended = self._driver().run()
         self._resumption = None
         self._grid = self._make_grid(ended)
-        if ended.interrupted:
-            if raise_on_interrupt:
-                raise KeyboardInterrupt(f"the run {self._grid.experiment_path} was interrupted")
-            if raise_on_interrupt is None and not (self._plan.raises and self._grid.num_errors):
-                logger.warning("the script goes on; fit(raise_on_interrupt=True) ends it, too")
+        if ended.interrupted and raise_on_interrupt:
+            raise KeyboardInterrupt(f"the run {self._grid.experiment_path} was interrupted")
         ended.raise_failure()
         if self._plan.raises:
             _raise_first(self._grid)

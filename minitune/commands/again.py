@@ -386,7 +386,7 @@ def fit_to_the_end(tuner: Tuner, *, as_json: bool) -> int:
     """Run it, and print its facts for programs if they want them. Blocks. Returns the exit status."""
     from minitune.view.facts import whole_run_facts
 
-    grid = tuner.fit(raise_on_interrupt=False)
+    grid = tuner.fit()
     run, state = read_standing(grid.experiment_path)
     if as_json:
         print_json(whole_run_facts(run, state, run.setup.goal))

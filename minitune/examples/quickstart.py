@@ -171,7 +171,7 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
             ),
         ),
     )
-    return tuner.fit(raise_on_interrupt=False)
+    return tuner.fit()
 
 
 def show(grid: ResultGrid, seed: int) -> None:
