@@ -83,7 +83,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--scope",
         choices=SCOPES,
         help="the value by which trials are compared: the last, the best (all) or an average (default: the last; if a "
-        "scheduler has stopped trials, the mean of the last three, for those with the most reports)",
+        "scheduler has stopped trials, the mean of the last three, for those with a third of the most reports or more)",
     )
     shown = parser.add_mutually_exclusive_group()
     add_json(shown)

@@ -1,11 +1,10 @@
 """Goal: what a run optimises, and which trials are the best.
 
 `Goal.ranked` is the order of trials by their values, and its first one is `best_trial` (`view.best` asks for estimates
-first). It prefers the first of equals;
-`best_checkpoint` prefers the last.
+first). It prefers the first of equals; `best_checkpoint` prefers the last.
 
 If a scheduler has stopped trials, the best value of all is often a lucky one of a trial that hardly began. So only the
-trials with the most reports are compared there, by the mean of their last ones: `benchmarks/FINDINGS.md`, *stopped*.
+longer trials are compared there, by the mean of their last reports: `benchmarks/FINDINGS.md`, *stopped*.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import nlargest
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -26,8 +24,8 @@ from minitune.result import DEFAULT_METRIC, flatten, lookup, own_metrics
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
-_FEWEST = 3
-"""If a scheduler has stopped trials, those are compared that have as many reports as this many others, or more."""
+_SHARE = 3
+"""If a scheduler has stopped trials, those are compared that have at least this part of the most reports: a third."""
 _RECENT = 3
 """They are compared by the mean of so many of their last values."""
 _NAMES_SHOWN = 10
@@ -246,15 +244,15 @@ def compared_values(
 
 
 def reports_of_the_best(trials: Iterable[Trial], metric: str) -> int:
-    """If a scheduler has stopped trials, the most reports that three trials have; else 0."""
-    counts = []
+    """If a scheduler has stopped trials, a third of the most reports that a trial has; else 0."""
+    most = 0
     is_stopped = False
     for trial in trials:
         value = trial.progress.analysis.get(metric, "last")
         if trial.repeats is None and value is not None and math.isfinite(value):
-            counts.append(trial.progress.num_reports)
+            most = max(most, trial.progress.num_reports)
             is_stopped = is_stopped or bool(trial.stopped_by)
-    return nlargest(_FEWEST, counts)[-1] if is_stopped and len(counts) >= _FEWEST else 0
+    return math.ceil(most / _SHARE) if is_stopped else 0
 
 
 def statistic_of(scope: str | None, mode: str) -> str:
