@@ -7,7 +7,6 @@ from pathlib import Path
 from kit import Spy, fit
 
 from minitune import grid_search, report
-from minitune.commands.cli import main
 from minitune.error import WorkerDiedError
 
 
@@ -122,11 +121,9 @@ def _deaf(config):
             pass
 
 
-def test_trial_that_swallows_its_stop_ends_at_a_later_report(caplog, monkeypatch, capsys):
+def test_trial_that_swallows_its_stop_ends_at_a_later_report(caplog, monkeypatch):
     monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "3600")  # nothing but the worker itself ends it in time
     _, grid = _fit(_deaf, stop={"training_iteration": 3})
     assert grid[0].metrics["training_iteration"] == 3
     assert "has caught TrialStopped and gone on" in caplog.text
-    assert main(["show", grid.experiment_path, grid[0].metrics["trial_id"]]) == 0
-    assert "has caught TrialStopped and gone on" in capsys.readouterr().out
     assert "has caught TrialStopped and gone on" in Path(grid[0].path, "stderr").read_text()
