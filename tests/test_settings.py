@@ -36,13 +36,6 @@ def test_a_setting_is_read_from_its_own_variable_then_from_that_of_ray(name, of_
     assert (setting(name), variable_of(name)) == ("7", of_ray), "a blank one is not set"
 
 
-def test_a_setting_may_be_read_from_other_variables_than_those_of_the_process(monkeypatch):
-    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
-    assert setting("EXECUTOR", {"MINITUNE_EXECUTOR": "ray"}) == "ray"
-    assert setting("EXECUTOR", {}) == ""
-    assert setting("EXECUTOR") == "inline"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -60,7 +53,6 @@ def test_a_setting_may_be_read_from_other_variables_than_those_of_the_process(mo
 def test_a_switch_is_off_by_the_words_for_off(monkeypatch, text, expected):
     monkeypatch.setenv("MINITUNE_TRUST", text)
     assert is_on("TRUST") is expected
-    assert is_on("TRUST", {}) is False
 
 
 @pytest.mark.parametrize("name", NUMBERS)

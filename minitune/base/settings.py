@@ -30,8 +30,6 @@ SETTINGS: Mapping[str, Setting] = {
     "CHDIR_TO_TRIAL_DIR": Setting("1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
     # 1: no json and csv files
     "DISABLE_AUTO_CALLBACK_LOGGERS": Setting("0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)),
-    # 1: Ctrl-C is not handled
-    "DISABLE_SIGINT_HANDLER": Setting("0", ("TUNE_DISABLE_SIGINT_HANDLER",)),
     # 1: a report without the metric is no error
     "DISABLE_STRICT_METRIC_CHECKING": Setting("0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)),
     # the executor of runs that name none: local, inline or ray
@@ -46,8 +44,6 @@ SETTINGS: Mapping[str, Setting] = {
     "GLOBAL_CHECKPOINT_S": Setting("auto", ("TUNE_GLOBAL_CHECKPOINT_S",), is_number=True),
     # trials drawn ahead of their workers
     "MAX_PENDING_TRIALS": Setting("auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True),
-    # 1: the visible devices of workers stay as they are
-    "NOSET_CUDA_VISIBLE_DEVICES": Setting("0", ("RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",)),
     # CPUs of this machine that trials may use
     "NUM_CPUS": Setting(),
     # GPUs of this machine that trials may use
@@ -76,13 +72,11 @@ CHECKPOINT_DIR = "MINITUNE_CHECKPOINT_DIR"
 """From `minitune run`, to the program of a trial: what this directory holds when a report comes is the checkpoint."""
 
 
-def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
+def setting(name: str) -> str:
     """The value of a setting, or its default."""
     entry = SETTINGS[name]
-    if environ is None:
-        environ = os.environ
     for variable in (f"MINITUNE_{name}", *entry.also):
-        value = environ.get(variable, "").strip()
+        value = os.environ.get(variable, "").strip()
         if value:
             return value
     return entry.default
@@ -93,9 +87,9 @@ def shared_variable(name: str) -> str:
     return os.environ.get(name, "")
 
 
-def is_on(name: str, environ: Mapping[str, str] | None = None) -> bool:
+def is_on(name: str) -> bool:
     """Whether a setting is on: not empty, `0`, `false`, `no` or `off`."""
-    return setting(name, environ).lower() not in ("", "0", "false", "no", "off")
+    return setting(name).lower() not in ("", "0", "false", "no", "off")
 
 
 def number_setting(name: str) -> float:

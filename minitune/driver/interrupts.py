@@ -18,7 +18,6 @@ from typing import Any
 
 from minitune.base.forks import Origin
 from minitune.base.plugin_calls import hook_name
-from minitune.base.settings import is_on
 from minitune.base.user_code import user_code
 from minitune.record import stop_requests
 
@@ -81,8 +80,6 @@ class Interrupts:
         for name in _SIGNALS:
             number = getattr(signal, name)
             if signal.getsignal(number) in (signal.SIG_IGN, None):
-                continue
-            if name == "SIGINT" and is_on("DISABLE_SIGINT_HANDLER"):
                 continue
             self._previous[number] = signal.signal(number, self._on_signal)
 

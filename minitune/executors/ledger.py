@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from minitune.base.settings import is_on
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources, amount_text
 
@@ -286,7 +285,7 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     # Without this, each of N workers starts as many threads as the machine has CPUs, and all become slower.
     if not environ.get("OMP_NUM_THREADS"):
         env["OMP_NUM_THREADS"] = str(max(1, math.floor(cpus)))
-    if gpu_ids is not None and not is_on("NOSET_CUDA_VISIBLE_DEVICES", environ):
+    if gpu_ids is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
         if not environ.get("CUDA_DEVICE_ORDER"):
             # CUDA orders devices by speed, nvidia-smi by bus. Without this, an index would name another device.

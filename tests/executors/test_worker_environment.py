@@ -21,8 +21,6 @@ THREADS = {"OMP_NUM_THREADS": "1"}
         ({"gpu": 1}, {"CUDA_VISIBLE_DEVICES": "2,3"}, {**THREADS, **ORDER, "CUDA_VISIBLE_DEVICES": "2"}),
         ({"gpu": 0.5}, {}, {**THREADS, **ORDER, "CUDA_VISIBLE_DEVICES": "2"}),
         ({"gpu": 2}, {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, {**THREADS, "CUDA_VISIBLE_DEVICES": "2,3"}),
-        ({"gpu": 1}, {"MINITUNE_NOSET_CUDA_VISIBLE_DEVICES": "1"}, THREADS),
-        ({"gpu": 1}, {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}, THREADS),
     ],
     ids=str,
 )
