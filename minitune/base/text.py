@@ -261,11 +261,6 @@ def name_of_signal(number: int) -> str:
         return f"signal {number}"
 
 
-def mebibytes(num_bytes: int) -> str:
-    """A number of bytes as text, such as `41 MiB`."""
-    return f"{num_bytes / 2**20:.0f} MiB"
-
-
 def counted(count: int, noun: str) -> str:
     """A number with its noun, such as `1 trial` and `2 trials`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.base.numbers import as_objective
 from minitune.base.settings import is_on
-from minitune.base.text import cut, mebibytes, one_line, warn_once
+from minitune.base.text import cut, one_line, warn_once
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.outcomes import Outcomes, about
 from minitune.driver.state import RunningTrial, RunState
@@ -367,7 +367,7 @@ def _exit_error(running: RunningTrial, event: Exited, num_losses: int) -> TrialE
         if event.signal == signal.SIGKILL:  # without a word on memory: the kernel's counters gave no evidence
             what += f", {_MEMORY_HINT}"
         if event.peak_bytes:
-            what += f", peak memory {mebibytes(event.peak_bytes)}"
+            what += f", peak memory {event.peak_bytes / 2**20:.0f} MiB"
         lines.append(what)
     if running.overdue is None:
         lines.append(f"last report: {_last_report(trial)}")
