@@ -92,6 +92,9 @@ class FunctionRunner:
         except BaseException as error:
             if is_clean_end(error):
                 return _END
+            # `config.lr`, or `trial.suggest_float(...)` of an objective for Optuna.
+            if isinstance(error, AttributeError) and error.obj is self._config:
+                error.args = (f"{error}; the configuration is a dict: write config['x'] for an x of param_space",)
             # While a function unwinds after a stop, its errors fail nothing.
             if not self._host.is_stopped:
                 raise

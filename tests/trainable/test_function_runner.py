@@ -66,6 +66,13 @@ def test_metrics_can_be_changed_after_report_has_returned(driver):
     assert pull(actor) == Report(None, None, True)
 
 
+def test_a_config_that_is_read_by_attributes_is_told_to_be_a_dict(driver):
+    with pytest.raises(AttributeError, match=r"no attribute 'lr'; the configuration is a dict: write config\['x'\]"):
+        pull(driver.start(lambda config: config.lr, {"lr": 1}))
+    with pytest.raises(AttributeError, match=r"no attribute 'lr'$"):
+        pull(driver.start(lambda config: {}.lr, {"lr": 1}))
+
+
 # -- return values -----------------------------------------------------------------------------------------------------
 
 
