@@ -274,8 +274,7 @@ class ResultGrid(Sequence[Result]):
             metric: By default that of the `TuneConfig`. With several objectives, the name of one; see also `get_front`.
             mode: `"min"` or `"max"`.
             scope: The value that counts: `last`, `all` (the best one), `avg`, `last-5-avg` or `last-10-avg`. By default
-                the last; if a scheduler has stopped trials, the mean of the last three, of those with a third of the
-                most reports or more.
+                the last; if a scheduler has stopped trials, the mean of the last three of the longer ones.
             filter_nan_and_inf: Leave out trials whose value is not finite.
             by: `"value"`, or `"estimate"`: the first of `get_estimates`, if there are enough trials. Without a scope,
                 also if a repeat of the search had another value.

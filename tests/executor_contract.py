@@ -685,12 +685,13 @@ class TrialExecutorContract:
                 with _raises(TuneError, match="3"):
                     watch.executor.can_start(Resources([{"CPU": 3}]))
                 with _raises(TuneError, match="tokens"):
-                    watch.executor.can_start(Resources([{"tokens": 1}]), may_wait=True)
+                    watch.executor.can_start(Resources([{"tokens": 1}]), waiter="a")
             watch.start("a#1")
 
             assert not watch.executor.can_start(Resources([{"CPU": 2}]))
             if not watch.executor.has_queue:
-                assert not watch.executor.can_start(Resources([{"CPU": 2}]), may_wait=True)
+                assert not watch.executor.can_start(Resources([{"CPU": 2}]), waiter="b")
+            watch.executor.forget("b")
             assert watch.executor.can_start(ONE_CPU)
             assert watch.executor.can_start(NOTHING)
 

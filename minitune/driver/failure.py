@@ -54,6 +54,7 @@ class Failures:
         end_run: Callable[[Ending], None],
     ):
         self._outcomes = outcomes
+        self._executor = outcomes.executor
         self._state = outcomes.state
         self._recorder = outcomes.recorder
         plan = outcomes.state.plan
@@ -179,6 +180,8 @@ class Failures:
     def cannot_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that can never start ends in ERROR."""
         trial.num_failures += 1
+        # It may wait in the ledger, which would keep resources free for it.
+        self._executor.forget(trial.trial_id)
         self._recorder.directories.write_error(trial, error)
         self._give_up(trial, error, str(error))
 

@@ -131,12 +131,21 @@ class Launcher:
                 candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
         for trial in candidates:
             try:
-                has_room = self._executor.can_start(trial.resources, may_wait=True)
+                has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+                if not has_room and not (state.running or state.waiting.leaving):
+                    self._drop_claims(candidates)  # the free resources are reserved for another trial
+                    has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed keeps the resources
                 raise Refusal(trial, TrialError(str(error))) from None
             if has_room:
                 return self._start(trial)
         return False
+
+    def _drop_claims(self, candidates: list[Trial]) -> None:
+        """Remove the reservations of PAUSED trials that the scheduler does not want to start now."""
+        for trial in self._state.trials:
+            if trial.phase is Phase.PAUSED and trial not in candidates:
+                self._executor.forget(trial.trial_id)
 
     def _start(self, trial: Trial) -> bool:
         """Start a trial; False if nothing can be started now."""

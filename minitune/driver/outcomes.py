@@ -137,7 +137,9 @@ class Outcomes:
         """
         state = self.state
         running = state.running.get(trial.attempt.actor_id)
-        if running is not None:
+        if running is None:
+            self.executor.forget(trial.trial_id)  # it may wait in the ledger
+        else:
             if not now and (running.overdue is not None or self._saves_first(running, ending)):
                 return
             running.is_cut_short = not running.idle
@@ -149,6 +151,7 @@ class Outcomes:
             return
         if trial.phase is Phase.STARTING:  # for plug-ins and for a replay it has not been RUNNING
             self.take(trial, Transition.RETRY, Ending.of(EndKind.NOT_READY))
+            self.executor.forget(trial.trial_id)
         elif running is not None:
             trial.completes()
         self.take(trial, Transition.STOP, ending)

@@ -9,7 +9,7 @@
     logical_order    OrderedExecutor: an order that does not depend on time
     ledger, devices  who has which resources; what there is
 
-1. `can_start` asks the ledger whether there is room.
+1. `can_start` asks the ledger; without room, the request waits there.
 2. `start` takes the resources and an actor: Started follows.
 3. `call`: CallReturned or CallRaised follows.
 4. `stop` ends or parks the actor: Exited follows.

@@ -49,9 +49,9 @@ class Admission(Generic[_Actor, _Parked]):
         """See `TrialExecutor.resources`."""
         return self._ledger.totals(), self._ledger.free()
 
-    def can_start(self, request: Resources, may_wait: bool = False) -> bool:
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`."""
-        return self._ledger.can_acquire(request)
+        return self._ledger.can_acquire(request, waiter)
 
     def check_room(self, request: Resources) -> None:
         """See `TrialExecutor.check_room`."""
@@ -60,6 +60,10 @@ class Admission(Generic[_Actor, _Parked]):
     def is_late(self, actor_id: str) -> bool:
         """See `TrialExecutor.is_late`."""
         return False
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._ledger.forget(waiter)
 
     def _drop_held(self) -> None:
         """Drop the shared values, or a trainable in a reference cycle keeps the user's data in memory."""

@@ -1,9 +1,11 @@
-"""Ledger: which trials hold which CPUs, memory and GPU fractions.
+"""Ledger: which trials hold which CPUs, memory and GPU fractions, and which trials wait for them.
 
 Amounts are integers in units of 1/`UNIT`, so that sums are exact. A bundle *wants* GPUs: 0, less than `UNIT` for a
 share of one device, or a multiple for whole devices.
 
-A large request that waits does not block smaller ones, and nothing is kept free for it.
+A large request that waits does not block smaller ones, but must not starve. The first waiter is *overtaken* when
+another one is admitted while it does not fit. After `PATIENCE` times it is *owed*: the ledger reserves resources for it
+as they become free.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +25,8 @@ UNIT = 10_000
 """The ledger's resolution: one unit is 1/10,000 of a CPU, a GPU or a byte."""
 Placement = tuple[tuple[str, ...], ...]
 """The ids of each bundle's devices."""
+PATIENCE = 16
+"""How many times a waiter is overtaken before it is owed: `benchmarks/FINDINGS.md`, *overtaken*."""
 _MAX_DEMANDS = 4_096
 """How many requests are kept in units: only computed ones are many."""
 
@@ -57,6 +61,58 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     return tuple(chosen)
 
 
+# -- waiting -----------------------------------------------------------------------------------------------------------
+class WaitingLine:
+    """The waiters in order of their first refusal. Only the first one is watched, so an admission costs O(1).
+
+    One that has room but does not start, because the scheduler has chosen another trial, goes to the end of the line.
+
+    Attributes:
+        requests: The request of each waiter.
+    """
+
+    def __init__(self) -> None:
+        self.requests: dict[str, Resources] = {}
+        self._overtaken = 0  # how many times the first one was
+
+    def join(self, waiter: str, request: Resources) -> None:
+        """Add `waiter` at the end. One with the same request keeps its position."""
+        known = self.requests.get(waiter)
+        # The identity first: trials share their requests, and the driver asks for each waiter in each turn.
+        if known is not None and (known is request or known == request):
+            return
+        self.leave(waiter)
+        self.requests[waiter] = request
+
+    def leave(self, waiter: str) -> None:
+        """Remove `waiter`, if it is in the line."""
+        if waiter in self.requests:
+            if waiter == self._first():
+                self._overtaken = 0
+            del self.requests[waiter]
+
+    def note_admission(self, admitted: str, has_room: Callable[[Resources], bool]) -> None:
+        """Count whether `admitted` overtakes the first waiter, before it takes its resources."""
+        first = self._first()
+        if first == admitted or self._overtaken >= PATIENCE:
+            return
+        if has_room(self.requests[first]):
+            self._overtaken = 0
+            self.requests[first] = self.requests.pop(first)
+        else:
+            self._overtaken += 1
+
+    def owed(self) -> tuple[str, Resources] | None:
+        """The first waiter and its request, if it was overtaken `PATIENCE` times."""
+        if not self.requests or self._overtaken < PATIENCE:
+            return None
+        first = self._first()
+        return first, self.requests[first]
+
+    def _first(self) -> str:
+        return next(iter(self.requests))
+
+
 def already_holds(holder: str) -> RuntimeError:
     """The error of a second request under the name of a present holder."""
     return RuntimeError(f"{holder!r} holds resources already; each holder needs a name of its own")
@@ -82,6 +138,10 @@ class Ledger:
     """Counts the held resources in units of 1/10,000: three thirds fit on one CPU.
 
     Not thread-safe.
+
+    The driver calls `can_acquire(request, waiter)` for each trial that could start, and then `acquire` for one that got
+    True. If the first waiter was overtaken 16 times, it is *owed*: until it starts, no other one that needs the same is
+    admitted, so it must continue to ask, or be removed by `forget`.
 
     Args:
         totals: By name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
@@ -115,6 +175,7 @@ class Ledger:
         self._environ: Mapping[str, str] = environ if environ is not None else os.environ
         self._holdings: dict[str, _Holding] = {}
         self._demand = functools.lru_cache(_MAX_DEMANDS)(self._demand_of)  # the driver asks for each trial in each turn
+        self._line = WaitingLine()
 
     # -- amounts -------------------------------------------------------------------------------------------------
 
@@ -128,19 +189,47 @@ class Ledger:
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def can_acquire(self, request: Resources) -> bool:
-        """Whether there is room for a request now. TuneError: it can never fit."""
-        return self._place(self._demand(request)) is not None
+    def can_acquire(self, request: Resources, waiter: str | None = None) -> bool:
+        """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.
+
+        Args:
+            request: The resources.
+            waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
+
+        Raises:
+            TuneError: If the request can never fit.
+        """
+        demand = self._demand(request)
+        placement = self._place(demand)
+        if placement is not None and self._line.requests:
+            # There is room, but perhaps it is kept for another one. What both do not need is given away nevertheless.
+            owed = self._owed()
+            if owed is not None and owed[0] != waiter and not self._leaves_room(demand, placement, owed[1]):
+                placement = None
+        if placement is None and waiter is not None:
+            self._line.join(waiter, request)
+        return placement is not None
+
+    def owed(self) -> str | None:
+        """The waiter for which resources are reserved, or None."""
+        owed = self._owed()
+        return None if owed is None else owed[0]
+
+    def forget(self, waiter: str) -> None:
+        """Remove a waiter, if it is one."""
+        self._line.leave(waiter)
 
     # -- holding -----------------------------------------------------------------------------------------------------
 
     def acquire(self, holder: str, request: Resources) -> Allocation:
         """Take all resources of `request` or none.
 
-        Fractions of GPUs go to the most used device with enough room, never to two.
+        Fractions of GPUs go to the most used device with enough room, never to two. `can_acquire` says whose turn it
+        is.
 
         Args:
-            holder: A name that holds nothing at present.
+            holder: A name that holds nothing at present. The waiter with this name (or with its part before the last
+                `#`) stops waiting.
             request: The resources.
 
         Returns:
@@ -158,6 +247,13 @@ class Ledger:
             raise RuntimeError(
                 f"there are not enough free resources for {request!r}, free: {self.free()}; ask can_acquire first"
             )
+        if self._line.requests:
+            waiter = holder
+            if waiter not in self._line.requests:
+                waiter = holder.rpartition("#")[0]
+            # Before the resources are taken: a waiter that has no room now is not overtaken by this one.
+            self._line.note_admission(waiter, self._has_room)
+            self._line.leave(waiter)
         self._move(self._free, self._gpu_free, demand, placement, -1)
         self._holdings[holder] = _Holding(demand, placement)
         if placement:
@@ -232,6 +328,39 @@ class Ledger:
         if not demand.gpus:
             return ()
         return place(demand.gpus, self._gpu_free)
+
+    def _has_room(self, request: Resources) -> bool:
+        """Whether a request has no reason to wait: there is room for it now, or will never be."""
+        try:
+            return self._place(self._demand(request)) is not None
+        except TuneError:  # never: it gets this error at its next question
+            return True
+
+    def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
+        """Whether the demand leaves room for the owed request.
+
+        Only resources that both need count. Of one that the owed request still lacks, nothing is given away.
+        """
+        needed = self._demand(owed)
+        for name, count in demand.units.items():
+            if name in needed.units and self._free[name] - count < needed.units[name]:
+                return False
+        if not (demand.gpus and needed.gpus):
+            return True
+        left = dict(self._gpu_free)
+        self._move({}, left, _Demand({}, demand.gpus), placement, -1)
+        return place(needed.gpus, left) is not None
+
+    def _owed(self) -> tuple[str, Resources] | None:
+        """The owed waiter and its request; infeasible ones are removed."""
+        while (owed := self._line.owed()) is not None:
+            try:
+                self._demand(owed[1])
+            except TuneError:
+                self._line.leave(owed[0])
+            else:
+                break
+        return owed
 
     @staticmethod
     def _move(units: dict[str, int], gpus: dict[str, int], demand: _Demand, placement: Placement, sign: int) -> None:

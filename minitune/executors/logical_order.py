@@ -75,11 +75,14 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         return self._executor.resources()[0], self._ledger.free()
 
-    def can_start(self, request: Resources, may_wait: bool = False) -> bool:
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """Warns once if the machine allows fewer actors than the window."""
         # The other executor has at least as much room, unless processes that cannot be killed use some of it, or a node
-        # is lost. Then the actor may wait in its queue.
-        has_room = self._ledger.can_acquire(request) and self._executor.can_start(request, may_wait)
+        # is lost. Then the waiter may wait in its queue.
+        other_waiter = waiter if self.has_queue else None
+        has_room_there = self._executor.can_start(request, other_waiter)
+        # In any case: a waiter that is refused here is owed resources if others overtake it too often.
+        has_room = self._ledger.can_acquire(request, waiter) and has_room_there
         if not has_room and len(self._actors) < self._window:
             warn_once(
                 f"deterministic=True: with {len(self._actors)} trials running there is no room for one more, although "
@@ -88,6 +91,10 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
                 "deterministic=True limited by the machine",
             )
         return has_room
+
+    def forget(self, waiter: str) -> None:
+        super().forget(waiter)
+        self._executor.forget(waiter)
 
     def share(self, value: Any) -> Handle:
         """See `TrialExecutor.share`."""

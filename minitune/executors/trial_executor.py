@@ -77,8 +77,13 @@ class TrialExecutor(Protocol):
         """
         ...
 
-    def can_start(self, request: Resources, may_wait: bool = False) -> bool:
-        """Whether there is room for `start` with this request now; or, if the actor `may_wait`, in the queue.
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """Whether there is room for `start` with this request now, or the waiter may wait in the queue.
+
+        Args:
+            request: The resources.
+            waiter: The caller's id. Resources are reserved for one that is overtaken too often. `start` for an actor
+                whose id begins with `<waiter>#`, or `forget`, ends the wait.
 
         Raises:
             TuneError: If the request can never fit, and the executor has no queue.
@@ -91,6 +96,10 @@ class TrialExecutor(Protocol):
         Raises:
             TuneError: As by `can_start`, or if there is no room for as many actors as must run side by side.
         """
+        ...
+
+    def forget(self, waiter: str) -> None:
+        """Remove a waiter that no longer needs resources."""
         ...
 
     def start(self, spec: ActorSpec) -> Started | None:

@@ -30,6 +30,7 @@ from minitune import (
     grid_search,
     report,
     simulate,
+    with_resources,
 )
 from minitune.base import clock
 from minitune.experiment.decision import Decision
@@ -249,6 +250,51 @@ def test_scheduler_is_asked_again_when_the_searcher_finishes():
     )
     assert grid.num_terminated == 4
     assert max(result.metrics["n"] for result in grid) == 9
+
+
+def test_a_waiting_trial_that_the_scheduler_ends_keeps_no_resources_from_others():
+    seen = []
+
+    def train(config):
+        for n in range(200 if config["cpus"] == 1 else 1):
+            clock.current.sleep(1)
+            report({"n": n})
+
+    def decide(context, trial, result):
+        seen.append(trial.number)
+        if (trial.number, result["n"]) == (0, 100):
+            context.stop_trial(context.get_trials()[1])
+        return "CONTINUE"
+
+    asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
+    fit(asks, {"cpus": grid_search([1, 4, *[3] * 30])}, scheduler=deciding(decide), executor=virtual_executor())
+    waited = seen[: [n for n, number in enumerate(seen) if number == 0][100]]
+    assert 0 < len(set(waited)) - 1 < 30, "those behind it wait as soon as many have overtaken it"
+    assert seen[-1] == 0, "but not until the first trial has ended"
+
+
+def test_a_paused_trial_that_the_scheduler_does_not_want_any_more_keeps_no_resources_from_others():
+    """It chose it so often, in vain, that the others have to wait for it."""
+    begun = []
+
+    class Fickle(FIFOScheduler):
+        def on_trial_result(self, tune_controller, trial, result):
+            return self.PAUSE if trial.number == 0 and result["n"] == 1 else self.CONTINUE
+
+        def choose_trial_to_run(self, tune_controller):
+            pending, paused = tune_controller.first_pending(), tune_controller.first_paused()
+            return paused or pending if 3 < len(begun) < 10 else pending or paused
+
+    def train(config):
+        begun.append(config["cpus"])
+        for n in range(restored_state() + 1, 3):
+            clock.current.sleep(1 + len(begun) / 100)
+            report_state(n, {"n": n})
+
+    asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
+    grid = fit(asks, {"cpus": grid_search([4, *[1] * 30])}, scheduler=Fickle(), executor=virtual_executor())
+    assert [result.metrics["n"] for result in grid] == [2] * 31
+    assert begun[-1] == 4
 
 
 def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog):

@@ -40,7 +40,7 @@ def cluster(monkeypatch):
 
 
 def start(ledger, actor_id, request=ONE_CPU):
-    assert ledger.can_acquire(request, may_wait=True)
+    assert ledger.can_acquire(request, actor_id.partition("#")[0])
     ledger.acquire(actor_id, request)
 
 
@@ -49,7 +49,7 @@ def test_one_actor_more_than_there_is_room_for_may_wait(cluster):
     start(ledger, "a#1")
     start(ledger, "b#1")
 
-    assert not ledger.can_acquire(ONE_CPU, may_wait=True)
+    assert not ledger.can_acquire(ONE_CPU, "c")
     with pytest.raises(RuntimeError, match="no room"):
         ledger.acquire("c#1", ONE_CPU)
     assert ledger.free()["CPU"] == 0
@@ -78,7 +78,7 @@ def test_sixteen_may_wait_after_one_has_waited_for_long(cluster):
     for number in range(16):
         start(ledger, f"{number}#1")
 
-    assert not ledger.can_acquire(ONE_CPU, may_wait=True)
+    assert not ledger.can_acquire(ONE_CPU, "one more")
     assert ledger.why_waits("a#1").startswith("others use the cluster")
     assert "a#1" in ledger.queued()
     ledger.note_placed("a#1")
@@ -144,10 +144,10 @@ def test_nodes_that_are_added_are_found_after_a_while(cluster):
     start(ledger, "a#1")
     start(ledger, "b#1")
     cluster.add(8)
-    assert not ledger.can_acquire(ONE_CPU, may_wait=True)
+    assert not ledger.can_acquire(ONE_CPU, "c")
     cluster.now_s = 60
 
-    assert ledger.can_acquire(ONE_CPU, may_wait=True)
+    assert ledger.can_acquire(ONE_CPU, "c")
 
 
 def test_a_request_by_the_name_of_a_node_waits_for_it(cluster):

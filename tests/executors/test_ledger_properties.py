@@ -1,4 +1,4 @@
-"""For any requests in any order: the ledger is exact, and leaves nothing idle without a reason."""
+"""For any requests in any order: the ledger is exact, leaves nothing idle without a reason, and each waiter starts."""
 
 import hypothesis
 import pytest
@@ -104,3 +104,29 @@ def test_places_are_the_sum_over_devices(fraction, devices):
         book.acquire(f"holder{places}", request)
         places += 1
     assert places == devices * int(1 / fraction + 1e-9)
+
+
+@hypothesis.settings(max_examples=100)
+@hypothesis.given(
+    sizes=st.lists(st.sampled_from([0.5, 1, 2, 3, 4, 6, 8]), min_size=5, max_size=80),
+    gpus=st.lists(st.sampled_from([0, 0, 0.5, 1, 2]), min_size=80, max_size=80),
+    data=st.data(),
+)
+def test_each_waiter_starts_sooner_or_later(sizes, gpus, data):
+    """Waiters ask in another order in each round, and one holding is released per round: all start within the bound."""
+    book = Ledger({"CPU": 8, "GPU": 2}, ["0", "1"], environ={})
+    waiting = {f"trial{i}": Resources.of({"cpu": size, "gpu": gpus[i]}) for i, size in enumerate(sizes)}
+    running = []
+    random = data.draw(st.randoms(use_true_random=False))
+    for _ in range(2 * len(sizes) + 10):
+        for name in random.sample(sorted(waiting), len(waiting)):
+            if book.can_acquire(waiting[name], name):
+                book.acquire(f"{name}#1", waiting.pop(name))
+                running.append(name)
+        if not waiting:
+            break
+        if book.owed() is None:
+            assert not any(book.can_acquire(request) for request in waiting.values())
+        assert running, "some wait, but none runs"
+        book.release(f"{running.pop(random.randrange(len(running)))}#1")
+    assert not waiting

@@ -109,6 +109,23 @@ def test_a_start_that_fails_takes_no_resources(ordered):
     ordered.start("a")
 
 
+def test_a_waiter_is_owed_resources_until_it_is_forgotten(ordered):
+    executor = ordered.executor
+    ordered.start("first", ONE_CPU)
+    ordered.next()
+    assert not executor.can_start(Resources([{"CPU": 3}]), waiter="big")
+    number = 0
+    while number < 50 and executor.can_start(ONE_CPU, waiter=f"small{number}"):
+        ordered.start(f"small{number}")
+        ordered.next()
+        executor.stop(f"small{number}#1", 0.0)
+        ordered.next()
+        number += 1
+    assert number < 50, "resources are reserved"
+    executor.forget("big")
+    assert executor.can_start(ONE_CPU, waiter="small")
+
+
 def test_an_actor_waits_while_the_machine_has_less_room_than_was_counted(ordered):
     ordered.inner._ledger.acquire("a process that cannot be killed", TWO_CPUS)
     assert not ordered.executor.can_start(TWO_CPUS)

@@ -36,7 +36,7 @@ class Racing:
     def resources(self):
         return {"CPU": 2 * SLOTS}, {}
 
-    def can_start(self, request, may_wait=False):
+    def can_start(self, request, waiter=None):
         return True
 
     def start(self, spec):

@@ -119,10 +119,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
 
     # -- actors --------------------------------------------------------------------------------------------------
 
-    def can_start(self, request: Resources, may_wait: bool = False) -> bool:
-        """See `TrialExecutor.can_start`."""
-        return self._room.can_acquire(request, may_wait)
-
     def share(self, value: Any) -> Held:
         """See `TrialExecutor.share`. The value goes into Ray's object store."""
         return self._values.share(value)

@@ -54,31 +54,37 @@ class ClusterLedger(Ledger):
         self._beyond: dict[str, Resources] = {}  # of those that are not counted
         self._placed: set[str] = set()
         self._slow: set[str] = set()  # those that have waited for long
+        self._admitted = ""  # the waiter that may start although there is no room
         self.refresh()
 
     def nodes(self) -> list[Node]:
         """The living nodes. Blocks for a short time."""
         return [node for node in self._ray.nodes() if node["Alive"]]
 
-    def can_acquire(self, request: Resources, may_wait: bool = False) -> bool:
+    def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
         """See `TrialExecutor.can_start`. Without room, it looks for new nodes, every `_REFRESH_S` at most."""
-        if self._fits(request):
+        if self._fits(request, waiter):
             return True
         # Ray tells of no new nodes, and to ask its head for each trial that waits would be too much for a large run.
         if time.monotonic() >= self._refresh_s:
             self.refresh()
-            if self._fits(request):
+            if self._fits(request, waiter):
                 return True
-        if not may_wait:  # a searcher is asked for a trial that waits only if there is nothing else to wait for
+        if waiter is None:  # a searcher is asked for a trial that waits only if there is nothing else to wait for
             return not self._requests
         most = _BEYOND_SLOW if self._slow else _BEYOND
-        return len(self._beyond.keys() - self._placed) < most
+        if len(self._beyond.keys() - self._placed) >= most:
+            return False
+        self._admitted = waiter
+        return True
 
-    def acquire(self, holder: str, request: Resources) -> Allocation:
+    def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
         if holder in self._requests:
             raise already_holds(holder)
-        if not self.can_acquire(request, may_wait=True):
+        waiter = holder.rpartition("#")[0]
+        if waiter != self._admitted and not self._fits(request, waiter):
             raise RuntimeError(f"there is no room for {request!r}, free: {self.free()}; ask can_start first")
+        self._admitted = ""
         self._requests[holder] = request
         return self._count_in(holder, request)
 
@@ -131,11 +137,11 @@ class ClusterLedger(Ledger):
         for holder, request in self._requests.items():
             self._count_in(holder, request)
 
-    def _fits(self, request: Resources) -> bool:
+    def _fits(self, request: Resources, waiter: str | None) -> bool:
         if _lacks_node(request, self._living):  # for such a request, room in the sum is none
             return False
         with suppress(TuneError):  # the sum of the nodes has not so much
-            return super().can_acquire(request)
+            return super().can_acquire(request, waiter)
         return False
 
     def _count_in(self, holder: str, request: Resources) -> Allocation:

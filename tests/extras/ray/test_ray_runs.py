@@ -186,13 +186,13 @@ def test_a_trial_that_waits_on_purpose_is_not_reported(new_executor, monkeypatch
     executor.start(ActorSpec("a#1", Nothing, whole))
     wait_until(lambda: any(isinstance(event, Started) for event in executor.wait(1)))
     monkeypatch.setattr(ray_executor, "_SLOW_S", 0.05)
-    assert executor.can_start(whole, may_wait=True)
+    assert executor.can_start(whole, "b")
     executor.start(ActorSpec("b#1", Nothing, whole))
     assert not executor.wait(1)
     assert not caplog.records
 
     executor = new_executor()
-    assert executor.can_start(Resources([{"gadget": 1}]), may_wait=True)
+    assert executor.can_start(Resources([{"gadget": 1}]), "d")
     executor.start(ActorSpec("d#1", Nothing, Resources([{"gadget": 1}])))
     assert "({gadget: 1}): no node has as much" in caplog.text
 
