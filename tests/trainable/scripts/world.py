@@ -88,7 +88,7 @@ def closes(config):
 
 
 if __name__ == "__main__":
-    for kind in ({}, {"reuse_actors": True}, {"preload": False}):
+    for kind in ({}, {"reuse_actors": True}):
         for trainable in (train, closes):
             space = {"case": tune.grid_search(list(CASES))}
             for result in Tuner(
