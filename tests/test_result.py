@@ -59,7 +59,6 @@ def test_a_flat_result_is_a_copy(result):
 def test_a_row_has_plain_metrics_first_and_no_empty_levels():
     result = {"a": {"x": 1, "none": {}}, "b": 2, "c": {}, "d": [3], "e": Named(y=4), "f": Named()}
     assert list(flat_row(result).items()) == [("b", 2), ("d", [3]), ("a/x", 1), ("e/y", 4)]
-    assert flat_row({"a": {"x": 1}}, ".") == {"a.x": 1}
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------

@@ -329,8 +329,11 @@ def _tag_text(value: Any) -> str:
     """A value as text for a tag."""
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
         return f"{float(value):.4g}"  # with its point and the sign of its exponent, which file names allow
-    # An address would differ from process to process.
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", str(getattr(value, "__name__", value))[:_TAG_LIMIT])
+    try:
+        text = str(getattr(value, "__name__", value))[:_TAG_LIMIT]
+    except Exception:  # too many digits, or an error of the object
+        text = type(value).__name__
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # an address would differ from process to process
     return re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
 
 

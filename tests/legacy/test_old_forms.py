@@ -196,13 +196,6 @@ def test_a_class_may_have_a_setup_without_a_configuration():
     assert run(Oldest, config={"start": 3}).trials[0].last_result["n"] == 3
 
 
-def test_the_logger_of_ray_is_found_at_its_old_path(caplog):
-    from minitune import logger
-
-    logger.warning("seen by %s", "the user")
-    assert "seen by the user" in caplog.text
-
-
 def test_private_helpers_of_a_modern_class_are_left_alone():
     class Modern(tune.Trainable):
         def step(self):

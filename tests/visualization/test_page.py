@@ -343,7 +343,7 @@ def test_each_plot_takes_a_grid_or_a_path(plot, stopped, tmp_path):
     with pytest.raises(ValueError, match="mode"):
         plot(stopped, mode="best")
     (run,) = data_of(plot(stopped, metric="other", mode="max").html)["runs"]
-    assert (run["metric"], run["mode"], run["best"]) == ("other", "max", 0)
+    assert (run["metric"], run["mode"], run["best"]) == ("other", "max", 1)
 
 
 @pytest.mark.parametrize(
