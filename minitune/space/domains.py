@@ -76,7 +76,7 @@ class Sampler:
         return values[0] if size == 1 else values
 
     def __str__(self) -> str:
-        return type(self).__name__
+        return type(self).__name__.strip("_")
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -250,7 +250,10 @@ class Categorical(Domain):
         TypeError: If it is a text, a dict or no iterable.
     """
 
-    _Uniform = Uniform  # the names that Ray Tune has here and below
+    class _Uniform(Uniform):
+        """Here and of `Integer` its own class, as in Ray Tune: NeuralForecast tells kinds of parameters by it."""
+
+    default_sampler_cls = _Uniform
 
     def __init__(self, categories: Iterable[Any]):
         if isinstance(categories, (str, bytes, bytearray, Mapping)) or not isinstance(categories, Iterable):
@@ -273,7 +276,7 @@ class Categorical(Domain):
 
     def uniform(self) -> Categorical:
         """These categories, drawn uniformly."""
-        return self._with_sampler(Uniform())
+        return self._with_sampler(self._Uniform())
 
     def grid(self) -> Categorical:
         """These categories as a grid: the search tries each of them."""
@@ -411,8 +414,7 @@ class _Range(Domain):
 
     lower: float
     upper: float
-    _Uniform = Uniform
-    _LogUniform = LogUniform
+    _LogUniform = LogUniform  # the names that Ray Tune has, here and below
 
     def loguniform(self: _Numbers, base: object = None) -> _Numbers:
         """This range, drawn log-uniformly, without `upper`: for integers as floor(exp(U)), with U uniform.
@@ -455,6 +457,7 @@ class Float(_Range):
         ValueError: If a bound is NaN, or the bounds are in the wrong order.
     """
 
+    _Uniform = Uniform
     _Normal = Normal
 
     def __init__(self, lower: float | None, upper: float | None):
@@ -554,6 +557,11 @@ class Integer(_Range):
     lower: int
     upper: int
 
+    class _Uniform(Uniform):
+        pass
+
+    default_sampler_cls = _Uniform
+
     def __init__(self, lower: int, upper: int):
         self.lower = _as_int("lower", lower)
         self.upper = _as_int("upper", upper)
@@ -564,7 +572,7 @@ class Integer(_Range):
 
     def uniform(self) -> Integer:
         """This range, drawn uniformly."""
-        return self._with_sampler(Uniform())
+        return self._with_sampler(self._Uniform())
 
     def quantized(self, q: int) -> Integer:
         """Multiples of `q` within the range, including `upper` unless `q` is 1. The draw chooses among their indices.
@@ -631,7 +639,7 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
     (Float, Uniform): "uniform",
     (Float, LogUniform): "loguniform",
     (Float, Normal): "randn",
-    (Integer, Uniform): "randint",
+    (Integer, Integer._Uniform): "randint",
     (Integer, LogUniform): "lograndint",
 }
 """The function that creates a domain; with a `q`, that for multiples."""

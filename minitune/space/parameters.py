@@ -39,8 +39,8 @@ from minitune.space.tree import (
 Searchable = Float | Integer | Categorical
 _SAMPLERS: dict[type[Domain], tuple[type, ...]] = {
     Float: (Uniform, LogUniform, Normal),
-    Integer: (Uniform, LogUniform),
-    Categorical: (Uniform,),
+    Integer: (Integer._Uniform, LogUniform),
+    Categorical: (Categorical._Uniform,),
 }
 _COUNTED = 1_000_000
 """A space with more configurations than this counts as infinite, since no run tries them all."""
