@@ -152,7 +152,7 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
             for key, value in level.items():
                 name = f"{prefix}{key}"
                 # `_is_level`, without a call for each value
-                if type(value) in _SCALARS or not (isinstance(value, Mapping) and value):
+                if type(value) in _SCALARS or not (isinstance(value, (dict, Mapping)) and value):
                     flat[name] = value
                 else:
                     deeper.append((f"{name}{delimiter}", value))

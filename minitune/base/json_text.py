@@ -10,7 +10,9 @@ import _json
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from minitune.base.numbers import item_of
@@ -18,6 +20,7 @@ from minitune.base.text import PRINTED_BITS, ShortRepr, is_long, name_of_int, pl
 
 MAX_DEPTH = 100
 """Deeper values become text, because each reader of JSON has a recursion limit."""
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 MAX_TEXT = 200
 """The maximum number of characters of the text that replaces an object."""
 MAX_ITEMS = 10_000
@@ -78,11 +81,16 @@ def dumps(value: Any) -> str:
     """Any `value` as one line of strict ASCII JSON, which every parser reads."""
     try:
         line = "".join(try_chunks(value, 0))
-        if line.count("[") + line.count("{") <= MAX_DEPTH:
+        if line.count("[") + line.count("{") <= MAX_DEPTH or _depth(line) <= MAX_DEPTH:
             return line
     except Exception:  # an object's methods may raise anything; also RecursionError
         pass
     return "".join(try_chunks(clean(value), 0))
+
+
+def _depth(line: str) -> int:
+    """How many levels a line of JSON has. Brackets within texts count, too: a few more or less do no harm."""
+    return max(accumulate(map(_STEPS.__getitem__, re.findall(r"[\[\]{}]", line))))
 
 
 def dumps_pretty(value: Any) -> str:

@@ -25,8 +25,7 @@ class MetricAnalysis:
     __slots__ = ("_metrics",)
 
     def __init__(self) -> None:
-        # key -> [max, min, sum, count, last values (at most 10)]. The list of last values is replaced and never
-        # changed, so that copies may share it.
+        # key -> [max, min, sum, count, last values (at most 10)]
         self._metrics: dict[str, list[Any]] = {}
 
     def update(self, flat_result: Mapping[str, Any]) -> None:
@@ -52,12 +51,15 @@ class MetricAnalysis:
                 known[1] = value
             known[2] += value
             known[3] += 1
-            known[4] = [*known[4], value][-_WINDOW:]
+            last = known[4]
+            last.append(value)
+            if len(last) > _WINDOW:
+                del last[0]
 
     def copy(self) -> MetricAnalysis:
         """An independent copy, for a later rollback."""
         other = MetricAnalysis()
-        other._metrics = {key: known.copy() for key, known in self._metrics.items()}
+        other._metrics = {key: [*known[:-1], known[-1].copy()] for key, known in self._metrics.items()}
         return other
 
     def get(self, key: str, scope: str) -> float | None:

@@ -113,8 +113,6 @@ class RunFollower:
         directory = local_path(path)
         self._directory = RunDirectory(directory)
         self._journal = self._directory.journal
-        if not os.path.isfile(self._journal):
-            raise FileNotFoundError(no_run(directory))
         self.run = Story(directory)
         self._unpickle = unpickle
         self._listener = listener
@@ -126,8 +124,11 @@ class RunFollower:
 
         Raises:
             JournalCorruptError: If the journal has been damaged, or emptied.
+            FileNotFoundError: If there is no journal.
             TuneError: See `journal.read`.
         """
+        if not os.path.isfile(self._journal):
+            raise FileNotFoundError(no_run(self.run.path))
         size_bytes = os.path.getsize(self._journal)
         if size_bytes == self._size_bytes:
             return False

@@ -248,14 +248,16 @@ class _HistoryReader(Decisions):
         names = self._others.get(keys)
         if names is None:
             names = self._others[keys] = [name for name in own_metrics(metrics) if name != self._metric]
+        others = {}
         for name in names:
             value = metrics[name]
             if type(value) in _NUMBERS:
                 self._add_other(history, name, value)
-                continue
-            for inner, member in metrics_of({name: value}).items():
-                if inner != self._metric:
-                    self._add_other(history, inner, known_number(member))
+            else:
+                others[name] = value
+        for name, value in metrics_of(others).items():
+            if name != self._metric:
+                self._add_other(history, name, known_number(value))
 
     def _add_other(self, history: TrialHistory, name: str, number: float | None) -> None:
         if number is None or number != number:
