@@ -86,7 +86,7 @@ def test_the_frames_of_an_analysis_have_the_rows_of_its_trials(grid: ResultGrid)
     assert list(analysis.best_result_df.index) == ids[:1]
     assert analysis.best_result_df["config/deep/a"].item() == "s"
     assert list(analysis.trial_dataframes) == ids
-    assert list(analysis.trial_dataframes[grid[0].path]["loss"]) == [3, 1, 2]
+    assert list(analysis.trial_dataframes[ids[0]]["loss"]) == [3, 1, 2]
     assert analysis.best_dataframe is analysis.trial_dataframes[ids[0]]
     paths = [trial.local_path for trial in analysis.trials]
     assert list(analysis.fetch_trial_dataframes()) == paths
