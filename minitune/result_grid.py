@@ -208,6 +208,14 @@ class ResultGrid(Sequence[Result]):
         """Created on first use: a large run has many results, and most scripts need only the best one."""
         return [Result.of(trial, self._checkpoint_config) for trial in self._run.trials]
 
+    if not TYPE_CHECKING:  # a type checker must not accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            # Optuna and `run` have names such as `best_params` and `best_config`. Python suggests nothing for them.
+            if name.startswith("best_"):
+                raise AttributeError(f"a ResultGrid has no {name!r}: write get_best_result().config, or .metrics")
+            return object.__getattribute__(self, name)
+
     def __len__(self) -> int:
         return len(self._run.trials)
 

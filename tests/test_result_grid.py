@@ -387,3 +387,11 @@ def test_rows_have_the_real_values_of_the_last_configuration():
     grid = fit(train, {"f": grid_search([print, len])})
     for rows in (grid.get_rows(), grid.get_rows("loss", "max")):
         assert [row["config/f"] for row in rows] == [print, len]
+
+
+def test_a_name_of_optuna_is_told_what_a_grid_has():
+    grid = fit(lambda config: {"loss": 1})
+    with pytest.raises(AttributeError, match=r"no 'best_params': write get_best_result\(\).config, or .metrics"):
+        grid.best_params  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^'ResultGrid' object has no attribute 'trials'$"):
+        grid.trials  # noqa: B018

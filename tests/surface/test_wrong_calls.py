@@ -41,6 +41,8 @@ CALLS = {
     "epochs": (lambda: TuneConfig(metric="a", max_epochs=3), ['write RunConfig(stop={"training_iteration": ...})']),
     "checkpoints": (lambda: RunConfig(keep_checkpoints_num=1), ["write CheckpointConfig(num_to_keep=...)"]),
     "space as config": (lambda: Tuner(f, config={}), ["write Tuner(param_space=...)"]),
+    "space of run": (lambda: tune.run(f, param_space={}), ["run() takes no argument 'param_space'; write run(config="]),
+    "searcher of a study": (lambda: Study({}, search_alg="tpe"), ["Study(searcher=...)"]),
     "metric of a run": (lambda: RunConfig(metric="loss"), ["write TuneConfig(metric=...)"]),
     "scheduler": (lambda: schedulers.ASHAScheduler(max_iter=10), ["Scheduler()", "did you mean 'max_t'"]),
     "subclass": (lambda: Mine(max_iter=10), ["Mine() takes no argument 'max_iter'"]),
