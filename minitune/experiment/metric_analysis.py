@@ -45,10 +45,12 @@ class MetricAnalysis:
                 metrics[key] = [value, value, value, 1, [value]]
                 continue
             # The first value may be NaN, and any number takes its place. A later NaN is neither larger nor smaller.
-            if value > known[0] or known[0] != known[0]:
+            if value > known[0]:
                 known[0] = value
-            if value < known[1] or known[1] != known[1]:
+            elif value < known[1]:
                 known[1] = value
+            elif known[0] != known[0]:
+                known[:2] = value, value
             known[2] += value
             known[3] += 1
             last = known[4]
