@@ -73,9 +73,7 @@ DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_I
 EXPR_RESULT_FILE = "result.json"
 EXPR_PROGRESS_FILE = "progress.csv"
 EXPR_PARAM_FILE = "params.json"
-EXPR_PARAM_PICKLE_FILE = "params.pkl"
 EXPR_ERROR_FILE = "error.txt"
-EXPR_ERROR_PICKLE_FILE = "error.pkl"
 """The names of the files in a trial's directory."""
 EXPR_COMMAND_FILE = "command.json"
 """The file of a trial of `minitune run` with the command line of its program, as a list of words."""
@@ -84,7 +82,9 @@ DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOS
 DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
 DEFAULT_EXPERIMENT_NAME = "default"
 CONFIG_PREFIX = "config"
-"""Constants that scripts import from Ray Tune."""
+EXPR_PARAM_PICKLE_FILE = "params.pkl"
+EXPR_ERROR_PICKLE_FILE = "error.pkl"
+"""Constants that scripts import from Ray Tune. No run writes the two files."""
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))

@@ -57,11 +57,11 @@ class Region:
     the next one is the whole space.
     """
 
-    def __init__(self, size: float = _FIRST_SIZE, best: int | None = None, since: int = 0, wins: int = 0):
-        self.size = size
-        self.best = best
-        self.since = since
-        self.wins = wins
+    def __init__(self) -> None:
+        self.size = _FIRST_SIZE
+        self.best: int | None = None
+        self.since = 0
+        self.wins = 0
 
     def update(self, best: int, ended: int) -> None:
         """Resize the region before a suggestion: `best` is the number of the best trial, `ended` counts the ended
