@@ -425,14 +425,14 @@ def toy(config: dict[str, Any], state: tuple[float, float] | None) -> Iterator[t
         yield {"score": 1.2 - (a * a + b * b)}, 1.0, (a, b)
 
 
-def run_toy(seed: int, explores: bool = True, **settings: Any) -> tuple[float, bool]:
+def run_toy(seed: int, **settings: Any) -> tuple[float, bool]:
     """The best score after 200 steps, and whether all values are in their domains."""
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         perturbation_interval=4,
         hyperparam_mutations={"h0": uniform(0, 1), "h1": uniform(0, 1)},
-        resample_probability=0.25 if explores else 0.0,
-        perturbation_factors=(1.2, 0.8) if explores else (1.0, 1.0),
+        resample_probability=0.25,
+        perturbation_factors=(1.2, 0.8),
         log_config=False,
         **settings,
     )

@@ -258,10 +258,10 @@ def report_state(state: Any, metrics: dict[str, Any]) -> None:
         report(metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
-def restored_state(default: int = 0) -> int:
+def restored_state() -> int:
     """The state in the checkpoint that the trial goes on from."""
     checkpoint = get_checkpoint()
-    return default if checkpoint is None else int(Path(checkpoint.path, "state").read_text())
+    return 0 if checkpoint is None else int(Path(checkpoint.path, "state").read_text())
 
 
 def counting(n: int, bad: Sequence[int] = (), at: int = 2) -> Callable[[dict[str, Any]], None]:
@@ -723,10 +723,10 @@ class FakeContext:
 class FakeExperiment:
     """The part of an experiment that a search algorithm asks for."""
 
-    def __init__(self, param_space: dict[str, Any] | None = None, num_samples: int = 1, prefix: str = "abcde"):
+    def __init__(self, param_space: dict[str, Any] | None = None, num_samples: int = 1):
         self.param_space = param_space or {}
         self.num_samples = num_samples
-        self.maker = TrialMaker("train", id_prefix=prefix)
+        self.maker = TrialMaker("train", id_prefix="abcde")
 
 
 class Recording(Searcher):
@@ -1024,7 +1024,7 @@ class Script:
     """Scripts and commands of a user, each as a process of its own; the fixture `script` closes it.
 
         driver = script.start(SCRIPTS / "a_script.py", "argument", VARIABLE="value")
-        script.wait_for_reports(2)
+        script.wait_for_reports()
         driver.send_signal(signal.SIGTERM)
         stdout, stderr = script.finish(driver)
         assert [record["type"] for record in script.records()][-1] == "close"
@@ -1087,12 +1087,10 @@ class Script:
         assert process.returncode == 0, f"exit code {process.returncode}\n{stdout}\n{stderr}"
         return stdout
 
-    def run_command(
-        self, command: Sequence[str], *, bound_s: float = 60, **options: Any
-    ) -> subprocess.CompletedProcess[str]:
+    def run_command(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, good or bad; options as for `start_command`."""
         process = self.start_command(command, **options)
-        stdout, stderr = self.finish(process, bound_s)
+        stdout, stderr = self.finish(process)
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def run_minitune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -1106,15 +1104,15 @@ class Script:
         found = records_in(self.storage / run / "journal")
         return [record for record in found if all(record.get(name) == value for name, value in fields.items())]
 
-    def trial_directories(self, run: str = RUN) -> list[Path]:
-        """The directories of a run's trials, in the order of their names."""
-        return sorted(path.parent for path in (self.storage / run).glob("*/params.json"))
+    def trial_directories(self) -> list[Path]:
+        """The directories of the run's trials, in the order of their names."""
+        return sorted(path.parent for path in (self.storage / RUN).glob("*/params.json"))
 
-    def wait_for_reports(self, trials: int, run: str = RUN) -> None:
-        """Wait until so many trials have a report in their files."""
+    def wait_for_reports(self) -> None:
+        """Wait until two trials have a report in their files."""
 
         def have_reported() -> bool:
-            return sum(path.stat().st_size > 0 for path in (self.storage / run).glob("*/result.json")) >= trials
+            return sum(path.stat().st_size > 0 for path in (self.storage / RUN).glob("*/result.json")) >= 2
 
         self.wait_until(have_reported)
 

@@ -45,8 +45,8 @@ def on_grid(count, scheduler=None, **settings):
     return simulated(space={"x": grid_search(list(range(count)))}, scheduler=scheduler, **settings)
 
 
-def retrying(max_failures=-1, **checkpoints):
-    return RunConfig(failure_config=FailureConfig(max_failures), checkpoint_config=CheckpointConfig(**checkpoints))
+def retrying(**checkpoints):
+    return RunConfig(failure_config=FailureConfig(-1), checkpoint_config=CheckpointConfig(**checkpoints))
 
 
 def lengths(simulation):

@@ -57,7 +57,6 @@ class CometLoggerCallback(TrackerCallback):
         super().__init__()
         self.online = online
         self.tags = list(tags or [])
-        self.save_checkpoints = save_checkpoints
         self._keeps_checkpoints = save_checkpoints
         self.experiment_kwargs = {**dict.fromkeys(_OFF, False), "display_summary_level": 0, **experiment_kwargs}
 

@@ -11,7 +11,7 @@ A searcher proposes configurations and knows nothing of trials. A search algorit
     by_name            the searchers by their names
     foreign            bases of the searchers of other libraries
     confirm            the repeats of promising trials after a search
-    tpe                TPESearch; `bohb` for rungs
+    tpe                TPESearch; `bohb` has it under Ray Tune's name
     model              what comes next: `ranking` of the observations, `parzen` mixtures of the parameters' `groups`
     auto               AutoSearch, with `improvement` and `evolution`
     estimate           what to expect of a trial

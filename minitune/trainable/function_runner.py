@@ -74,7 +74,6 @@ class FunctionRunner:
         self._session = session
         self._host = host
         self.has_begun = False
-        self.has_ended = False
         # By thread, and not by its number: a later thread may get that of one that has ended.
         self._stops_heard: WeakKeyDictionary[threading.Thread, int] = WeakKeyDictionary()
         session.hand_over = self._hand_over
@@ -100,8 +99,6 @@ class FunctionRunner:
                 raise
             logger.warning("the trial was stopped, and its function then raised an exception", exc_info=error)
             return _END
-        finally:
-            self.has_ended = True
         if value is None or self._host.is_stopped:
             return _END
         report, commit = self._session.complete(self._as_metrics(value, "returned"))

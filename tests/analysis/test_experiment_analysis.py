@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -137,10 +136,6 @@ def test_a_torn_end_and_unknown_records_are_passed_over(grid):
 
     assert [str(trial) for trial in read_run(grid.experiment_path).trials] == [str(t) for t in before.trials]
     assert before.driver.ending is not None
-
-
-def states_in(run):
-    return Counter(trial.state for trial in run.trials)
 
 
 def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid):

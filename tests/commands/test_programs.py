@@ -490,9 +490,9 @@ def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script):
     assert [report_in(line) or line for line in lines_printed] == ["before", {"loss": 1}, "after"]
 
 
-def checkpoints_of(name="run"):
+def checkpoints_of():
     """The numbers of the checkpoints on record, in order."""
-    found = [record.get("checkpoint") for record in journal_of(name) if record["type"] in ("result", "checkpoint")]
+    found = [record.get("checkpoint") for record in journal_of("run") if record["type"] in ("result", "checkpoint")]
     return [checkpoint["number"] for checkpoint in found if checkpoint]
 
 

@@ -19,7 +19,7 @@ INTERRUPTED = SCRIPTS / "interrupted.py"
 
 def test_ctrl_c_ends_the_run_with_its_results_and_a_hint_and_a_resume_goes_on(script):
     driver = script.start(INTERRUPTED, str(script.directory), MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
     stdout, stderr = script.finish(driver)
@@ -36,7 +36,7 @@ def test_ctrl_c_ends_the_run_with_its_results_and_a_hint_and_a_resume_goes_on(sc
 
 def test_ctrl_c_ends_the_script_if_that_is_wanted(script):
     driver = script.start(INTERRUPTED, str(script.directory), "raises", MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     driver.send_signal(signal.SIGINT)
     stdout, stderr = script.finish(driver)
     assert driver.returncode == -signal.SIGINT, stderr
@@ -47,7 +47,7 @@ def test_ctrl_c_ends_the_script_if_that_is_wanted(script):
 
 def test_a_second_ctrl_c_kills_at_once(script):
     driver = script.start(INTERRUPTED, str(script.directory), "stubborn", MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
     script.wait_until(lambda: len(list(script.directory.glob("stuck-*"))) == 2)  # the driver has seen the first one
@@ -65,7 +65,7 @@ def test_a_second_ctrl_c_kills_at_once(script):
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", -signal.SIGTERM), ("SIGHUP", -signal.SIGHUP)])
 def test_a_termination_signal_ends_the_run_in_order_and_then_the_process(script, name, code):
     driver = script.start(INTERRUPTED, str(script.directory), MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     workers = descendants_of(driver)
     driver.send_signal(getattr(signal, name))
     script.finish(driver)

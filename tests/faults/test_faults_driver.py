@@ -31,7 +31,7 @@ def assert_gone(processes):
 def test_a_signal_ends_the_run_in_order_before_the_users_own_handler_is_called(script, name, told):
     """That of SIGUSR1 is not called at all. The code that follows `fit` is reached if the handler lets it."""
     driver = script.start(SCRIPTS / "handles_a_signal.py", name, MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     driver.send_signal(signal.Signals[name])
     stdout, stderr = script.finish(driver)
     assert (stdout, driver.returncode) == (f"{told}True 2 0 True\n", 0), stderr
@@ -56,7 +56,7 @@ def test_ctrl_c_in_a_notebook_reaches_the_cell_and_no_worker(script):
     """The trainable is made by `exec`, a loop runs, and the signal goes to the whole group, as a terminal sends it."""
     kernel = [sys.executable, str(KERNEL), str(SCRIPTS / "cell_of_a_notebook.py")]
     driver = script.start_command(["setsid", *kernel], MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     workers = descendants_of(driver)
     os.killpg(driver.pid, signal.SIGINT)
     stdout, stderr = script.finish(driver)
@@ -142,7 +142,7 @@ def test_stopped_driver_does_not_time_out_trials(script):
         SCRIPTS / "reports_often.py",
         MINITUNE_NUM_CPUS="2",
     )
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     driver.send_signal(signal.SIGSTOP)
     until = time.monotonic() + 2.2
     script.wait_until(lambda: time.monotonic() > until)
@@ -153,7 +153,7 @@ def test_stopped_driver_does_not_time_out_trials(script):
 
 def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script):
     driver = script.start(SCRIPTS / "fits_slow_trials.py", MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
+    script.wait_for_reports()
     second = script.start(RESUME)
     _, stderr = script.finish(second)
     last = stderr.splitlines()[-1]

@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -12,8 +11,6 @@ from kit import BOUND_S, raiser
 from minitune.base import files
 from minitune.record import housekeeper
 from minitune.record.housekeeper import Housekeeper
-
-Bound = Callable[[float], float]
 
 
 class FakeJournal:

@@ -43,10 +43,6 @@ def result(number):
     return records.result("a_00000", 1, number, {"loss": 1 / number, "nan": float("nan")}, Decision(CONTINUE))
 
 
-def result_of(trial, number, **metrics):
-    return records.result(trial, 1, number, metrics, Decision(CONTINUE))
-
-
 def write(path, count=5):
     """A journal with a run and `count` results."""
     written = [run_record(), *(result(number) for number in range(1, count + 1))]

@@ -34,8 +34,8 @@ def near(config):
 
 
 @functools.cache
-def earlier(function, seed=0, trials=40):
-    study = Study(SPACE, "tpe", mode="min", num_samples=trials, seed=1000 + seed)
+def earlier(function, seed=0):
+    study = Study(SPACE, "tpe", mode="min", num_samples=40, seed=1000 + seed)
     while (config := study.ask()) is not None:
         study.tell(config, function(config))
     return EarlierRun("before", [(one.config, {"loss": one.metrics["_metric"]}) for one in study.history])
@@ -153,8 +153,8 @@ def train(config):
     return {"loss": bowl(config)}
 
 
-def fit_earlier(name="before"):
-    return fit(train, SPACE, search_alg="tpe", num_samples=12, seed=1, name=name, **GOAL)
+def fit_earlier():
+    return fit(train, SPACE, search_alg="tpe", num_samples=12, seed=1, name="before", **GOAL)
 
 
 @pytest.mark.parametrize("as_grid", [True, False])

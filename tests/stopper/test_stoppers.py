@@ -25,8 +25,8 @@ from minitune.stopper import (
 from minitune.stopper.stopper import ASKED_EVERY_S, is_goal_of, share_of_time_left
 
 
-def feed(stopper, values, trial_id="t", metric="m"):
-    return [stopper(trial_id, {} if value is ... else {metric: value}) for value in values]
+def feed(stopper, values, trial_id="t"):
+    return [stopper(trial_id, {} if value is ... else {"m": value}) for value in values]
 
 
 # -- dict ------------------------------------------------------------------------------------------------------------

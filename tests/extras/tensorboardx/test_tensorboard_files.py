@@ -44,8 +44,8 @@ def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def tags(directory: Path, kind: str) -> set[str]:
-    return {v.tag for event in events_of(directory) for v in event.summary.value if v.HasField(kind)}
+def tags(directory: Path) -> set[str]:
+    return {v.tag for event in events_of(directory) for v in event.summary.value if v.HasField("histo")}
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_numbers_lists_and_hyperparameters_are_written(trial: Trial) -> None:
     assert found["ray/tune/eval/acc"][:2] == [(1, 0.5), (2, 0.5)]
     assert found["ray/tune/flag"][0] == (1, 1.0)
     assert set(found) == {"ray/tune/loss", "ray/tune/eval/acc", "ray/tune/flag"}
-    assert tags(directory, "histo") == {"ray/tune/weights", "ray/tune/array"}
+    assert tags(directory) == {"ray/tune/weights", "ray/tune/array"}
     raw = b"".join(path.read_bytes() for path in directory.glob("events*"))
     assert all(word in raw for word in (b"hparams", b"opt/name", b"sgd"))
 
@@ -106,7 +106,7 @@ def test_a_list_of_dicts_is_left_out_without_a_warning(trial: Trial, caplog: pyt
     logger = TBXLoggerCallback()
     logger.log_trial_result(1, trial, result(1, loss=1.0, layers=[{"size": 1}], empty=[], none=np.zeros(0)))
     logger.log_trial_end(trial)
-    assert tags(Path(trial.local_path), "histo") == set()
+    assert tags(Path(trial.local_path)) == set()
     assert caplog.text == ""
 
 
