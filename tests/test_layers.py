@@ -3,8 +3,8 @@
 The layers, from the bottom: `base` knows nothing of minitune but its errors, settings and clock, and all may know it;
 values know nothing else; plugins, workers and actors know values (actors only the errors); executors know actors; the
 record of a run knows values only; a run knows its record, the executor protocol and the plugins; readers show and
-analyse runs; the API knows what it puts together. There is no import cycle at all, and but for one exception there
-are no two folders that import each other.
+analyse runs; the API knows what it puts together. There is no import cycle at all, and no two folders
+import each other.
 """
 
 from __future__ import annotations
@@ -73,12 +73,11 @@ ALSO = {
         "trainable.registry",
         "ray.legacy.keywords",
     },
-    "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.zygote_process"},
 }
 """Single modules that a layer may import besides: the thread of trackers; the Gaussian process, for PB2; the settings
 that are recorded for a resume; the plan of the run; the executor protocol, what makes the worker's factory, and what
-it is sent by name; how output of a trial is caught; the zygote of a run."""
+it is sent by name; Ray's old keywords of `Experiment`; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
 MAY_NEED_MORE = ("integration.", "sklearn.", "testing.", "search.surface", "ray.in_trial", "ray.lightning")

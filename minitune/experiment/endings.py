@@ -49,8 +49,10 @@ class EndKind(Enum):
     # An attempt of a trial ends, and `Failures` decides whether another one follows. If not, the trial has failed.
     FAILED = "failed", "failed"
     LOST = "lost", "lost"
-    DRIVER_ENDED = "driver_ended", "the driver ended"
     REFUSED = "refused", "its worker could not be started"
+
+    # An attempt ends with its driver, and a resume follows; or `Outcomes.end` ends a trial before its worker is ready.
+    DRIVER_ENDED = "driver_ended", "the driver ended"
     NOT_READY = "not_ready", "its worker was not ready yet"
 
     @property

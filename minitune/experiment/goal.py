@@ -25,7 +25,9 @@ from minitune.result import DEFAULT_METRIC, flatten, lookup, own_metrics
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
 _SHARE = 3
-"""If a scheduler has stopped trials, those are compared that have at least this part of the most reports: a third."""
+"""If a scheduler has stopped trials, those are compared that have the most reports divided by this, or more: a third.
+See `benchmarks/FINDINGS.md`, *stopped*.
+"""
 _RECENT = 3
 """They are compared by the mean of so many of their last values."""
 _NAMES_SHOWN = 10
@@ -231,8 +233,8 @@ def compared_values(
 ) -> Iterator[tuple[float, Trial]]:
     """The values by which trials are compared. Repeats are left out.
 
-    `scope` is one of `SCOPES`. Without one, it is the last value; of trials that a scheduler may stop, the mean of the
-    last three, for those that have `reports_of_the_best`.
+    `scope` is one of `SCOPES`. Without one, it is the last value; if a scheduler has stopped trials, the mean of
+    the last three, for those that have `reports_of_the_best`.
     """
     statistic = statistic_of(scope, mode)
     least = 0 if scope else reports_of_the_best(trials, metric)

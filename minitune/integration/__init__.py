@@ -2,7 +2,8 @@
 
 ::
 
-    keras, lightgbm, pytorch_lightning, xgboost    callbacks of a training loop: they call `report` in the trial
+    keras, lightgbm, pytorch_lightning, xgboost,
+    transformers                                   callbacks of a training loop: they call `report` in the trial
       _metrics                                     which metrics they report, and with which checkpoint
     wandb, mlflow                                  trackers: callbacks of the run, in the driver; see also `contrib`
       _tracking                                    their thread, so that a slow tracker does not hold up the run

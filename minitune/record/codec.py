@@ -32,12 +32,12 @@ from minitune.error import TuneError
 from minitune.record import records
 
 LARGE_BYTES = 1_000_000
-"""A longer text, and longer bytes, are stored in a separate file. Not measured: with more, each reader of the journal
+"""A longer text is pickled, and so stored in a separate file. Not measured: with more, each reader of the journal
 parses it; with less, a run has many files.
 """
 
 INLINE_LIMIT_BYTES = 64 * 1024
-"""Pickles up to this size are written into the record itself. Not measured: the same as above."""
+"""Pickles up to this size, also of bytes, are written into the record itself. Not measured: the same as above."""
 
 TEXT_LIMIT = 200
 """The largest number of characters of an object's text that is recorded with its pickle."""

@@ -151,7 +151,8 @@ def repeat_of(record: Record) -> Repeat | None:
 
 
 def start(trial: str, attempt: int, origin: str, directory: str = "") -> Record:
-    """A worker is requested for a trial, which is RUNNING from now on. `origin` tells people from where.
+    """A worker is requested for a trial, which is RUNNING from now on for readers of the journal. `origin` tells people
+    from where.
 
     If the worker gets GPUs, a `status` record names them when it is ready.
     """

@@ -32,7 +32,7 @@ _LEAST_SIZE = 0.04
 _GROW_AFTER = 2
 _SHRINK_AFTER = 6
 """A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one.
-Not measured.
+Not measured: with less, chance resizes it; with more, it stays small where it succeeds, and large where it fails.
 """
 _MOST_PARAMETERS = 60
 """The most parameters for the process: `benchmarks/FINDINGS.md`, *many parameters*. With more, a suggestion is slow."""

@@ -187,7 +187,7 @@ def shown_fact(row: Mapping[str, Any], name: str) -> Any:
 
 
 def fact_field(name: str, rank: int = 0) -> Field:
-    """A fact of `facts_of_trial`, or of a run, under its own name."""
+    """A fact of a row (`row_of`), or of a run, under its own name."""
     state = (lambda row: row.get("status", row.get("state"))) if name in _STATE_NAMES else None
     return Field(name, name, rank, partial(shown_fact, name=name), state=state)
 
