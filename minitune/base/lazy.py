@@ -2,9 +2,8 @@
 
 `minitune.tune`, `minitune.schedulers.pbt.explore` and other names that only Ray has are the matter of `minitune.ray`.
 This module asks it only about names that Python does not find, so a script without them never loads its tables. Without
-the folder `ray`, these names are missing, and with them Ray's paths of modules in `contrib`, `Study` and `Evaluation`
-in `minitune.search`, `Experiment` in `minitune.experiment`, old keywords of `run`, `run_experiments`, and
-`executor="ray"`.
+the folder `ray`, these names are missing, and with them Ray's paths of modules in `contrib`, old keywords of `run`,
+`run_experiments`, and `executor="ray"`.
 
 Every `import minitune` loads this module.
 """

@@ -17,7 +17,7 @@
 
 from minitune.base.lazy import listing, submodules
 
-_MODULE_OF = {"Experiment": "experiment", "Trial": "trial"}
+_MODULE_OF = {"Experiment": "minitune.driver.experiment_spec", "Trial": "trial"}
 
 __all__ = list(_MODULE_OF)
 

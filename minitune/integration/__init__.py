@@ -21,6 +21,7 @@ __all__ = [
     "mlflow",
     "pytorch_lightning",
     "ray_train",
+    "transformers",
     "wandb",
     "xgboost",
 ]

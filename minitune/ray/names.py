@@ -87,7 +87,6 @@ MOVED = {
     "search.repeater": "minitune.search.wrappers",
     "search.sample": "minitune.space.domains",
     "search.search_generator": "minitune.search.search_algorithm",
-    "search.study": "minitune.study",
     "search.suggestion": "minitune.search",
     "search.variant_generator": "minitune.space.variants",
     "services": "minitune.ray.legacy.util",

@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 __dir__ = listing(sorted({*__all__, *HOMES}))
-__getattr__ = submodules(__name__, {"Evaluation": "study", "Study": "study", **HOMES})
+__getattr__ = submodules(__name__, {"Evaluation": "minitune.study", "Study": "minitune.study", **HOMES})
 
 UNRESOLVED_SEARCH_SPACE = (
     "{cls}: {par} must be a search space in the library's own terms, but it holds domains of minitune; give those to "
