@@ -155,7 +155,7 @@ def views(plan, outcome):
     return views
 
 
-def differences(first, second, limit=12):
+def differences(first, second):
     """What differs between two runs; empty if nothing does."""
     found = []
     for name in {**first, **second}:
@@ -164,7 +164,7 @@ def differences(first, second, limit=12):
             found.append(f"{name}: only in the {'second' if a is None else 'first'} run")
         elif a != b:
             lines = list(difflib.unified_diff(a, b, "first", "second", n=2, lineterm=""))
-            found.append(f"{name}:\n    " + "\n    ".join(_shorten(line) for line in lines[2 : 2 + limit]))
+            found.append(f"{name}:\n    " + "\n    ".join(_shorten(line) for line in lines[2:14]))
     return found
 
 

@@ -41,12 +41,12 @@ def reported(n, number=0):
     ]
 
 
-def completed(n, number=0):
-    """The end of a running trial."""
+def completed(n):
+    """The end of the first trial while it runs."""
     return [
-        f"scheduler.on_trial_complete {number} RUNNING n={n} done",
-        f"searcher.on_trial_complete {number} n={n} done",
-        f"callback.on_trial_complete {number} RUNNING",
+        f"scheduler.on_trial_complete 0 RUNNING n={n} done",
+        f"searcher.on_trial_complete 0 n={n} done",
+        "callback.on_trial_complete 0 RUNNING",
     ]
 
 

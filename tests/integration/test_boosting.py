@@ -86,11 +86,11 @@ class XGBoost:
 both = pytest.mark.parametrize("library", [LightGBM(), XGBoost()], ids=["lightgbm", "xgboost"])
 
 
-def trained(library, make, rounds=5, **settings):
+def trained(library, make):
     """The result of a trial whose training has this callback, and the rounds of the models that it has saved."""
     with stand_ins(library.libraries, library.name) as module:
         callback = make(module)
-        (result,) = fit(lambda config: library.train(callback, rounds), **settings)
+        (result,) = fit(lambda config: library.train(callback, 5))
         assert result.error is None
         models = [type(callback).get_model(kept) for kept, _ in result.best_checkpoints]
         return result, [model.rounds for model in models]

@@ -61,9 +61,9 @@ def train(config):
     tune.report({"loss": config["x"]})
 
 
-def fit_four(count=4, callbacks=(), at_once=None, **run):
+def fit_four(count=4, callbacks=(), **run):
     space = {"x": tune.grid_search(list(range(count)))}
-    settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": at_once, "name": None, "verbose": None, **run}
+    settings = {"metric": "loss", "mode": "min", "name": None, "verbose": None, **run}
     fit(train, space, callbacks=list(callbacks), **settings)
 
 

@@ -67,9 +67,9 @@ class VirtualTime:
         yield
 
 
-def tree(path, count=3):
+def tree(path):
     (path / "sub").mkdir(parents=True)
-    for number in range(count):
+    for number in range(3):
         (path / f"file_{number}").write_text("x")
         (path / "sub" / f"file_{number}").write_text("x")
     return path

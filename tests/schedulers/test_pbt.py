@@ -417,10 +417,10 @@ def write_policy(path, *lines):
     return file
 
 
-def replayed(path, iterations, config=None):
+def replayed(path, iterations):
     """The trial, and for each change the iteration and the new configuration."""
     scheduler = PopulationBasedTrainingReplay(path)
-    trial = make_trial(0, config=config)
+    trial = make_trial(0)
     context = FakeContext([trial])
     scheduler.on_trial_add(context, trial)
     changes = [(0, dict(trial.config))]

@@ -34,10 +34,10 @@ def pairs(grid):
 class Stuck(Searcher):
     """Suggests the same for ever; takes any space, or says that it has one of its own."""
 
-    def __init__(self, takes_space=True, config=None):
+    def __init__(self, takes_space=True):
         super().__init__()
         self.takes_space = takes_space
-        self.config = config or {"a": 1, "b": 4}
+        self.config = {"a": 1, "b": 4}
         self.asked = []
         self.told = []
         self.adopted = {}

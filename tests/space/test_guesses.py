@@ -28,10 +28,10 @@ SEARCHERS = {
 }
 
 
-def first(name, *points, space=None):
+def first(name, *points):
     """The first configurations of a study with these guesses."""
     searcher = SEARCHERS[name](points_to_evaluate=points)
-    study = Study(space or SPACE, searcher, metric="loss", mode="min", num_samples=9, seed=1)
+    study = Study(SPACE, searcher, metric="loss", mode="min", num_samples=9, seed=1)
     configs = []
     for _ in points:
         config = study.ask()

@@ -16,7 +16,7 @@ from minitune.integration.keras import TuneReportCallback, TuneReportCheckpointC
 from minitune.train.tensorflow import TensorflowCheckpoint
 
 
-def fit_line(path: Path, *, epochs: int = 3, **options: Any) -> Result:
+def fit_line(path: Path, **options: Any) -> Result:
     """The result of a trial that trains a line, with the callback."""
 
     def train(config: dict[str, Any]) -> None:
@@ -24,7 +24,7 @@ def fit_line(path: Path, *, epochs: int = 3, **options: Any) -> Result:
         model.compile("sgd", "mse", metrics=["mae"])
         x = np.linspace(0, 1, 16).reshape(8, 2)
         callback = TuneReportCheckpointCallback(**options)
-        model.fit(x, x.sum(axis=1), epochs=epochs, batch_size=4, verbose=0, callbacks=[callback])
+        model.fit(x, x.sum(axis=1), epochs=3, batch_size=4, verbose=0, callbacks=[callback])
 
     return fit(train, storage_path=path)[0]
 

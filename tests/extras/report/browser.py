@@ -176,9 +176,9 @@ class Page:
                 found.append(event["params"]["entry"]["text"])
         return found
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Store a picture of the window, or of the whole page, as PNG."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+    def screenshot(self, path: Path) -> None:
+        """Store a picture of the window as PNG."""
+        found = self.call("Page.captureScreenshot")
         path.write_bytes(base64.b64decode(found["data"]))
 
     def pdf(self, path: Path) -> None:
