@@ -80,8 +80,11 @@ class WaitingTrials:
     @property
     def num_pending(self) -> int:
         """The number of QUEUED trials that do not rest, also of those whose last actor has not exited."""
-        waits = [each.trial for each in self.leaving.values() if each.trial.phase is Phase.QUEUED]
-        return len(self.queue) + sum(trial.trial_id not in self.resting for trial in waits)
+        count = len(self.queue)
+        for each in self.leaving.values():
+            if each.trial.phase is Phase.QUEUED and each.trial.trial_id not in self.resting:
+                count += 1
+        return count
 
     def heads(self) -> list[Trial]:
         """The first trial in the queue with each request, in order of arrival: the others cannot start before these."""

@@ -317,7 +317,8 @@ def workplace_of(spec: ActorSpec, output_names: tuple[str, str], changes_directo
     """Where an actor works and writes its output, in the environment as it is."""
     if spec.directory is None:
         return Workplace()
-    stdout, stderr = (os.path.join(spec.directory, name) for name in output_names)
+    stdout = os.path.join(spec.directory, output_names[0])
+    stderr = os.path.join(spec.directory, output_names[1])
     return Workplace(spec.directory if changes_directory else None, stdout, stderr)
 
 

@@ -21,9 +21,9 @@ ROOM = 1.05
     [
         ("report", 39, 23, 1, 6),
         ("asha", 47, 26, 1, 6),
-        ("fresh", 304, 45, 4, 42),
-        ("reused", 233, 40, 4, 25),
-        ("returned", 218, 40, 4, 21),
+        ("fresh", 295, 45, 4, 42),
+        ("reused", 224, 40, 4, 25),
+        ("returned", 209, 40, 4, 21),
     ],
 )
 def test_the_driver_takes_few_steps(kind, calls, modules, records, system_calls, monkeypatch):
