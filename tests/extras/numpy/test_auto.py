@@ -358,9 +358,9 @@ def test_a_saved_search_of_many_numbers_goes_on_as_it_would_have():
     assert play(second, far, 23, first=37) == whole[37:]
 
 
-def evolve(axes, function, count, evolution=None):
+def evolve(axes, function, count):
     """An evolution strategy that has seen so many of its draws, and these."""
-    rng, evolution = random.Random(1), evolution or Evolution(KernelSpace([Axis(each) for each in axes], []))
+    rng, evolution = random.Random(1), Evolution(KernelSpace([Axis(each) for each in axes], []))
     places = []
     for _ in range(count):
         point = evolution.draw(rng)
