@@ -485,12 +485,12 @@ def cost_gate(num_seeds: int) -> Iterator[Row]:
         yield Row(f"{name}, time per result at 1,000 trials", f"{spent_us:.1f} µs", "<= 10 µs", spent_us <= 10)
 
 
-def _spent_us(curves: Any, make: Callable[[], TrialScheduler], repetitions: int = 5) -> float:
+def _spent_us(curves: Any, make: Callable[[], TrialScheduler]) -> float:
     """The microseconds per result that a scheduler's hooks take.
 
     Each repetition makes the same calls. The shortest time of each call counts, since other processes only add time.
     """
-    runs = [_durations_ns(curves, make()) for _ in range(repetitions)]
+    runs = [_durations_ns(curves, make()) for _ in range(5)]
     own_ns = min(_durations_ns(curves, FIFOScheduler())[0])  # the clock's own time: this hook does nothing
     calls = [min(times) - own_ns for times in zip(*(times for times, _ in runs), strict=True)]
     return max(0.0, sum(calls) / 1000 / runs[0][1])
