@@ -24,7 +24,6 @@ from minitune.experiment.lifecycle import ENDED_PHASES, ERROR, STATUS, TRANSITIO
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
-    CONFIG,
     DONE,
     EXPERIMENT_TAG,
     EXPR_ERROR_FILE,
@@ -334,7 +333,7 @@ class Trial:
         progress.metrics = result
         progress.config = config
         if flat is None:
-            flat = flatten({CONFIG: config, **result})
+            flat = flatten(complete(result, config))
         progress.analysis.update(flat)
 
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
