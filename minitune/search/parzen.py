@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect
-from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Collection, Sequence
+from itertools import accumulate, islice, pairwise
 from operator import truediv
 from typing import NamedTuple
 
@@ -222,14 +222,14 @@ def good_side(kernel_space: KernelSpace, points: Sequence[Point]) -> Mixture:
 
 
 def bad_side(
-    kernel_space: KernelSpace, points: Mapping[int, Point], good: Collection[int], pending: Collection[int]
+    kernel_space: KernelSpace, points: dict[int, Point], good: Collection[int], pending: Collection[int]
 ) -> Mixture:
     """The density of the newest other observations; `points` has all by their numbers, the oldest one first.
 
     The newest ones have full weight, older ones less. Pending ones keep suggestions away, but less than a bad value. A
     rule like Scott's gives all the same width: with many axes, kernels are wide.
     """
-    newest = list(points.items())[-_MOST_BAD:]
+    newest = [*islice(reversed(points.items()), _MOST_BAD)][::-1]
     older = max(1, len(newest) - _NEWEST)
     found = []
     weights = []
