@@ -29,13 +29,14 @@ def picture(page, name):
 
 
 def shape(line):
-    """A line of the live view without figures, ids, widths and the length of the bar. Which states are counted in one
-    line depends on the moment.
+    """A line of the live view without figures, ids, widths, states and the length of the bar: which states trials have
+    in a frame depends on the moment.
     """
     line = re.sub(r"\[[-#=]+\]", "BAR", line)
     line = re.sub(r"train_\w+", "TRIAL", line)
     line = re.sub(r"-?\d[\d.]*(e-?\d+)?%?", "N", line)
     line = re.sub(r"N (running|pending|finished|stopped)(, N (running|pending|finished|stopped))*", "STATES", line)
+    line = re.sub(r"TRIAL +(running|pending|finished|stopped at N by ASHA)", "TRIAL STATE", line)
     return " ".join(line.split())
 
 
