@@ -24,9 +24,9 @@ from minitune.result import DEFAULT_METRIC, flatten, lookup, own_metrics
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
-_SHARE = 3
-"""If a scheduler has stopped trials, those are compared that have the most reports divided by this, or more: a third.
-See `benchmarks/FINDINGS.md`, *stopped*.
+_LEAST_SHARE = 1 / 3
+"""If a scheduler has stopped trials, those are compared that have at least this share of the most reports:
+`benchmarks/FINDINGS.md`, *stopped*.
 """
 _RECENT = 3
 """They are compared by the mean of so many of their last values."""
@@ -251,10 +251,10 @@ def reports_of_the_best(trials: Iterable[Trial], metric: str) -> int:
     is_stopped = False
     for trial in trials:
         value = trial.progress.analysis.get(metric, "last")
-        if trial.repeats is None and value is not None and math.isfinite(value):
+        if value is not None and math.isfinite(value):
             most = max(most, trial.progress.num_reports)
             is_stopped = is_stopped or bool(trial.stopped_by)
-    return math.ceil(most / _SHARE) if is_stopped else 0
+    return math.ceil(most * _LEAST_SHARE) if is_stopped else 0
 
 
 def statistic_of(scope: str | None, mode: str) -> str:

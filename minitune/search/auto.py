@@ -95,7 +95,7 @@ class AutoSearch(TPESearch):
     if trials are stopped early. The process avoids points where most trials have failed. Of 20 samples or more, about
     the fifteenth repeats the best one, to learn whether values are noisy. Else untried ones come first.
 
-    A suggestion costs 5 to 12 ms of CPU with ten parameters. The arguments are those of `TPESearch`.
+    The arguments are those of `TPESearch`.
     """
 
     _STATE = (*TPESearch._STATE, "_logs", "_region")
