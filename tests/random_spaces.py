@@ -8,6 +8,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from minitune.space import domains
+from minitune.space.parameters import parameters
 
 hypothesis.settings.register_profile("search", max_examples=60)
 SETTINGS = hypothesis.settings.get_profile("search")
@@ -51,10 +52,19 @@ def _members(inner: Any) -> Any:
     )
 
 
+def _has_own_names(space: dict[str, Any]) -> bool:
+    """Whether no two parameters have one name, as in `{"a/0": ..., "a": [...]}`, which a searcher refuses."""
+    try:
+        parameters(space)
+    except ValueError:
+        return False
+    return True
+
+
 SEARCHED_SPACES = st.dictionaries(
     st.text("ab/0", min_size=1, max_size=3),
     st.recursive(st.one_of(numbers(), st.integers(), st.text(max_size=2), st.none()), _members, max_leaves=8),
     min_size=1,
     max_size=4,
-)
+).filter(_has_own_names)
 """Spaces of domains alone, with conditions: what a searcher takes."""
